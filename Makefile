@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-governor bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
 
 all: build
 
@@ -78,11 +78,11 @@ test-release: deps
 test-reproducible: deps
 	@bench/test-reproducible
 
-# cgroup v2, device-mapper and a power cut in a virtual machine (docs/research/virtual-machine.md); about ten minutes
+# cgroup v2, device-mapper and a power cut in a virtual machine; about ten minutes
 test-vm: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/test-vm
 
-# Causes of stalls made on purpose, which `trace why` must name (docs/guides/trace-why.md); as root, about four minutes
+# Causes of stalls made on purpose, which `trace why` must name (docs/guides/trace.md); as root, about four minutes
 test-trace-verdicts: deps
 	cargo test --package pgcalm-trace --test host -- why:: --include-ignored --test-threads=1 --nocapture
 
@@ -119,12 +119,12 @@ torture-errors:
 	@bench/install-deps
 	@bench/torture-errors --injections $(N)
 
-# Power cuts at every step of archiving (docs/internals/archiving.md), and controls; as root
+# Power cuts at every step of archiving (docs/guides/archiving.md), and controls; as root
 torture-archive: deps build
-	@$(PGCALM) lab run archive-crash --fs both --cycles 80 --control directory,status,cp \
+	@$(PGCALM) lab run archive-crash --fs both --cycles 80 --control directory,cp \
 	  --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
-# The figures of docs/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was
+# The figures of target/benchmarks.md (bench/suites/cgroup.toml); about four hours, wants the machine for itself, goes on where it was
 bench: build
 	@bench/run
 
@@ -145,26 +145,26 @@ arena: build
 bench-trace: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/trace
 
-# Archivers side by side, docs/benchmarks-archive.md; about 25 minutes, as root
+# Archivers side by side, target/benchmarks-archive.md; about 25 minutes, as root
 bench-archive: build
 	@PG_CONFIG=$(PG_CONFIG) bench/archive
 
-# Overload with and without the governor, docs/research/governor.md; as root, about an hour, wants the machine for itself
-bench-governor: deps build
-	@$(PGCALM) lab run governor --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
-	@$(PGCALM) lab run governor --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+# Overload with and without the guard; as root, about an hour, wants the machine for itself
+bench-guard: deps build
+	@$(PGCALM) lab run guard --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+	@$(PGCALM) lab run guard --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 
-# What the module costs where it can't help, docs/research/many-tables.md; two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
+# What the module costs where it can't help, two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
 # minutes), SCALE="files", "marks" or "uncapped" for other parts (bench/scale tells of them); wants the machine for itself
 SCALE ?=
 bench-scale: deps
 	@PG_CONFIG=$(PG_CONFIG) bench/scale $(SCALE)
 
-# Does lab volume do what its profiles say, docs/guides/lab-volume.md; as root, five minutes, wants the machine for itself
+# Does lab volume do what its profiles say; as root, five minutes, wants the machine for itself
 bench-volume: deps build
 	@bench/volume
 
-# Crashes under load, docs/torture.md; CYCLES=N for another number than 200
+# Crashes under load, target/torture.md; CYCLES=N for another number than 200
 torture: build
 	@PG_CONFIG=$(PG_CONFIG) bench/torture
 

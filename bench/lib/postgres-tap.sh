@@ -45,7 +45,7 @@ tap_settings() {
 	echo "log_checkpoints = on"
 	[ "$1" = with ] || return 0
 	cat <<-EOF
-		shared_preload_libraries = 'pg_calm'
+		shared_preload_libraries = 'pg_calm, pg_calm_guard'
 		pg_calm.mode = on
 		pg_calm.write_iops = 500
 		pg_calm.write_bandwidth = '20MB'
@@ -53,11 +53,10 @@ tap_settings() {
 		pg_calm.unflushed_limit = '64kB'
 		pg_calm.drain_threshold = 0
 		pg_calm.page_map_memory = '1MB'
-		pg_calm.archive_defer_status_sync = on
-		pg_calm.governor_exempt_superusers = off
-		pg_calm.governor_max_wal = '64MB'
-		pg_calm.governor_patience = '1s'
-		pg_calm.governor_writeback = on
+		pg_calm_guard.mode = on
+		pg_calm_guard.exempt_superusers = off
+		pg_calm_guard.max_wal = '64MB'
+		pg_calm_guard.patience = '1s'
 	EOF
 }
 
@@ -77,7 +76,7 @@ run_tap() {
 		log_file=$log/tap-$run-${suite##*/}.log
 		# the suite's own directory of results
 		rm -rf "$tap/build/$suite/tmp_check"
-		in_namespaces env TEMP_CONFIG="$work/tap-$run.conf" LC_ALL=C HOME="$work" bash -euc '
+		in_namespaces env TEMP_CONFIG="$work/tap-$run.conf" PG_CALM_HOST_ROOT=/ LC_ALL=C HOME="$work" bash -euc '
 			mount -t proc proc /proc
 			setpriv --reuid=postgres --regid="$(id -g postgres)" --init-groups \
 				make --silent --directory "$1" installcheck PROVE_FLAGS="--timer --jobs $2" PROVE_TESTS="$3"
@@ -99,9 +98,9 @@ run_tap() {
 tap_work() {
 	[ "$2" = with ] || return 0
 	find "$tap/build/$1/tmp_check/log" -name '*.log' -exec cat {} + |
-		sed -nE 's/.*pg_calm: (checkpoint|restartpoint) [0-9]+ .* written=([0-9]+) buffers.* device operations=([0-9]+).*/\2 \3/p' |
-		awk '{n++; written += $1; operations += $2}
-			END {printf "; pg_calm saw %d checkpoints and restartpoints, which wrote %d buffers, in %d device operations", n, written, operations}'
+		sed -nE 's/.*pg_calm: (checkpoint|restartpoint) [0-9]+ .* bridged=([0-9]+) pages.*/\2/p' |
+		awk '{n++; bridged += $1}
+			END {printf "; pg_calm saw %d checkpoints and restartpoints, and bridged %d pages", n, bridged}'
 }
 
 # Of what failed: the server's logs

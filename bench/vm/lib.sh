@@ -48,10 +48,11 @@ cluster() {
 	END
 }
 
-# start GROUP DIRECTORY: the server in a control group of its own; its process id in $postmaster
+# start GROUP DIRECTORY: the server in a control group of its own, with settings for tests
+# (test_settings.c); its process id in $postmaster
 start() {
 	mkdir -p "/sys/fs/cgroup/$1"
-	sh -c "echo \$\$ >/sys/fs/cgroup/$1/cgroup.procs && exec su postgres -s /bin/sh -c 'exec $bindir/postgres -D $2 >>$2.log 2>&1'" &
+	sh -c "echo \$\$ >/sys/fs/cgroup/$1/cgroup.procs && exec su postgres -s /bin/sh -c 'PG_CALM_HOST_ROOT=/ exec $bindir/postgres -D $2 >>$2.log 2>&1'" &
 	tries=0
 	until sql "$2" "select 1" >/dev/null 2>&1; do
 		tries=$((tries + 1))

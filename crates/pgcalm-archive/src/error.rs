@@ -50,7 +50,7 @@ pub enum RestoreError {
     },
     /// The directory of the archive is not there, or can't be read.
     #[error(
-        "archive {}: {source}; name the directory that pg_calm.archive_directory names, and see that it is mounted",
+        "archive {}: {source}; name the directory that pg_calm_archive.directory names, and see that it is mounted",
         archive.display()
     )]
     NoArchive {

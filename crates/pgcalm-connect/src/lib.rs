@@ -1,7 +1,7 @@
 //! Connections to PostgreSQL servers, as libpq's programs make them.
 //!
 //! One place for what a connection string, a service file, the environment and a password file say, for TLS, for `peer`
-//! authentication as root, for what every session is set to, and for messages that name the way out. `docs/guides/connecting.md`
+//! authentication as root, for what every session is set to, and for messages that name the way out. `docs/operate/integrations.md`
 //! has it for users.
 //!
 //! ```no_run

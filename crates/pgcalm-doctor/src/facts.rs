@@ -310,7 +310,7 @@ pub struct Standby {
 }
 
 /// The module.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PgCalm {
     /// `off`, `shadow` or `on`.
@@ -325,7 +325,10 @@ pub struct PgCalm {
     pub write_bandwidth: Option<u64>,
     /// Regions that counted as wholly dirty, and files not tracked, because the page map was full.
     pub map_full: u64,
-    /// Checkpoints that its reports still have (pg_calm.checkpoint_history).
+    /// Average time of a flush of WAL; null if none was seen.
+    #[serde(default)]
+    pub wal_flush_seconds: Option<f64>,
+    /// Checkpoints that its reports still have.
     pub checkpoints: u64,
     /// Those of them that WAL started.
     pub checkpoints_by_wal: u64,
@@ -339,6 +342,12 @@ pub struct Sample {
     pub seconds: f64,
     /// WAL generated, or replayed on a standby, bytes per second.
     pub wal_bytes_per_second: Option<f64>,
+    /// Transactions committed per second, those that only read among them; null if they could not be counted.
+    #[serde(default)]
+    pub commits_per_second: Option<f64>,
+    /// Flushes of WAL per second; likewise.
+    #[serde(default)]
+    pub wal_flushes_per_second: Option<f64>,
     /// Rates of the disks.
     pub disks: Vec<DiskRates>,
     /// The other disks, by name, and why their rates are not known.

@@ -66,7 +66,6 @@ pub const CONTESTANTS: [Contestant; 14] = [
         settings: &[
             ("shared_preload_libraries", "pg_calm"),
             // The lab's clients are superusers, those of applications are not.
-            ("pg_calm.governor_exempt_superusers", "off"),
         ],
         module: true,
         data_capped: true,

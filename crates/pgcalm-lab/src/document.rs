@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::archive;
 use crate::archive_crash;
 use crate::contest;
-use crate::governor;
+use crate::guard;
 use crate::interference;
 use crate::predict;
 use crate::replica;
@@ -29,8 +29,8 @@ pub enum Document {
     Torture(Box<torture::report::Report>),
     /// Power cuts at the steps of archiving.
     ArchiveCrash(Box<archive_crash::report::Report>),
-    /// Overload with the governor and without.
-    Governor(Box<governor::report::Report>),
+    /// Overload with the guard and without.
+    Guard(Box<guard::report::Report>),
     /// Archivers.
     Archive(Box<archive::report::Report>),
     /// A primary and its standby.
@@ -50,7 +50,7 @@ impl Document {
             Document::Tenants(report) => &**report,
             Document::Torture(report) => &**report,
             Document::ArchiveCrash(report) => &**report,
-            Document::Governor(report) => &**report,
+            Document::Guard(report) => &**report,
             Document::Archive(report) => &**report,
             Document::Replica(report) => &**report,
             Document::Predict(report) => &**report,
@@ -79,7 +79,7 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
             parse::<tenants::report::Report>(document).map(|report| Document::Tenants(Box::new(report.completed())))
         }
         Ok(archive_crash::report::SCENARIO) => parse(document).map(|report| Document::ArchiveCrash(Box::new(report))),
-        Ok(governor::report::SCENARIO) => parse(document).map(|report| Document::Governor(Box::new(report))),
+        Ok(guard::report::SCENARIO) => parse(document).map(|report| Document::Guard(Box::new(report))),
         Ok(archive::report::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         Ok(replica::report::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
         Ok(predict::report::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),

@@ -48,11 +48,8 @@ impl FsyncRecord {
     /// The error is psql's where the extension is not there or the server does not answer.
     pub fn of_module(server: &Server, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let rows = server.sql(
-            "select extract(epoch from started)::float8 \
-                    + (coalesce(slots_time, 0) + coalesce(clog_time, 0) + coalesce(subtrans_time, 0) \
-                       + coalesce(multixact_time, 0) + coalesce(other_slru_time, 0) + coalesce(buffer_scan_time, 0) \
-                       + coalesce(write_time, 0)) / 1000, \
-                    files_synced, fsync_time / 1000, coalesce(slowest_file_time, 0) \
+            "select extract(epoch from started)::float8 + write_time / 1000, files_synced, fsync_time / 1000, \
+                    coalesce(slowest_file_time, 0) \
                from pg_calm_checkpoints where fsync_time is not null order by id",
             interrupt,
         )?;

@@ -30,13 +30,14 @@ pub struct Installation {
     pub uid: u32,
     /// Group id of the servers.
     pub gid: u32,
+    host_root: Option<PathBuf>,
 }
 
 impl Installation {
     /// One whose files this user may own.
     #[cfg(test)]
     pub(crate) fn for_test(uid: u32, gid: u32) -> Self {
-        Self { bindir: PathBuf::new(), version: String::new(), major: 15, uid, gid }
+        Self { bindir: PathBuf::new(), version: String::new(), major: 15, uid, gid, host_root: None }
     }
 
     /// Takes the one in `bindir`, or the newest that is installed.
@@ -74,7 +75,22 @@ impl Installation {
         let version =
             postgres::version_name(&output).with_context(|| format!("postgres --version says {:?}", output.trim()))?;
         let major = postgres::major_version(&version).with_context(|| format!("unknown version {version}"))?;
-        Ok(Self { bindir, version, major, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+        Ok(Self { bindir, version, major, uid: user.uid.as_raw(), gid: user.gid.as_raw(), host_root: None })
+    }
+
+    /// Has pg_calm in its servers read `/proc` and `/sys` below `root`, and take settings that are there for tests only.
+    pub fn under_test(&mut self, root: &Path) {
+        self.host_root = Some(root.to_path_buf());
+    }
+
+    /// The server on the data directory `data`.
+    pub fn postgres(&self, data: &Path) -> Command {
+        let mut command = self.command("postgres", data);
+        command.arg("-D").arg(data);
+        if let Some(root) = &self.host_root {
+            command.env("PG_CALM_HOST_ROOT", root);
+        }
+        command
     }
 
     /// The change that is undone by ending all that runs of it in `directory`.

@@ -50,7 +50,7 @@ pub mod device;
 pub mod document;
 pub mod filesystem;
 pub mod fsync_times;
-pub mod governor;
+pub mod guard;
 pub mod installation;
 pub mod interference;
 pub mod interrupt;

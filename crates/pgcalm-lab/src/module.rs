@@ -1,4 +1,4 @@
-//! The server module: where it is, and what it says of itself.
+//! The server module and the libraries beside it: where they are, and what they say of themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,33 +15,45 @@ use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use pgcalm_host::Failure;
 
+/// Without it there is nothing to load.
 const LIBRARY: &str = "pg_calm.so";
 
-/// The module that servers load.
+/// The module, and the libraries that can be loaded beside it: each is an extension of that name.
+const EXTENSIONS: [&str; 4] = ["pg_calm", "pg_calm_archive", "pg_calm_guard", "pg_calm_share"];
+
+/// The module that servers load, and the libraries beside it.
 #[derive(Debug)]
 pub struct Module {
     /// Where it was built, if it is not to be the installed one.
     source: Option<PathBuf>,
-    /// What creates its SQL functions.
-    create: String,
+    /// What creates the SQL functions of each extension.
+    create: Vec<(&'static str, String)>,
     /// Where servers find it, if not among their own.
     directory: Option<PathBuf>,
-    /// SHA-256 of it, in hexadecimal digits.
+    /// SHA-256 of all, in hexadecimal digits.
     pub sum: String,
 }
 
-/// SHA-256 of the module in `directory`, in hexadecimal digits.
+/// SHA-256 of the module in `directory` and the libraries beside it, in hexadecimal digits.
 pub(crate) fn sum(directory: &Path) -> io::Result<String> {
-    let bytes = fs::read(directory.join(LIBRARY))?;
-    let digest = Sha256::digest(&bytes);
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut digest = Sha256::new();
+    for library in libraries(directory) {
+        digest.update(fs::read(directory.join(library))?);
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Those that are there.
+fn libraries(directory: &Path) -> impl Iterator<Item = String> {
+    EXTENSIONS.iter().map(|name| format!("{name}.so")).filter(|library| directory.join(library).exists())
 }
 
 impl Module {
     /// Takes the one in `directory`, or the installed one.
     pub fn find(directory: Option<&Path>, installation: &Installation, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let Some(directory) = directory else {
-            let file = installation.module_dir(interrupt)?.join(LIBRARY);
+            let directory = installation.module_dir(interrupt)?;
+            let file = directory.join(LIBRARY);
             if !file.exists() {
                 return Err(Failure::Host(format!(
                     "{} not found: run make install in extension/pg_calm, or name its directory with --module-dir",
@@ -51,9 +63,9 @@ impl Module {
             }
             return Ok(Self {
                 source: None,
-                create: "create extension pg_calm".to_string(),
+                create: EXTENSIONS.map(|name| (name, format!("create extension {name}"))).to_vec(),
                 directory: None,
-                sum: sum(&installation.module_dir(interrupt)?).context("read the module")?,
+                sum: sum(&directory).context("read the module")?,
             });
         };
         let usage = |what: &str| {
@@ -65,14 +77,18 @@ impl Module {
         if !directory.join(LIBRARY).exists() {
             return Err(usage(&format!("no {LIBRARY} there")).into());
         }
-        let script = fs::read_dir(directory)?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| is_install_script(path))
-            .max()
-            .ok_or_else(|| usage("no pg_calm--VERSION.sql there"))?;
+        let mut create = Vec::new();
+        for name in EXTENSIONS {
+            let script = fs::read_dir(directory)?
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| is_install_script(path, name))
+                .max()
+                .ok_or_else(|| usage(&format!("no {name}--VERSION.sql there")))?;
+            create.push((name, fs::read_to_string(&script).with_context(|| format!("read {}", script.display()))?));
+        }
         Ok(Self {
             source: Some(directory.to_path_buf()),
-            create: fs::read_to_string(&script).with_context(|| format!("read {}", script.display()))?,
+            create,
             directory: None,
             sum: sum(directory).context("read the module")?,
         })
@@ -82,10 +98,14 @@ impl Module {
     /// until the end of the run. The installed one stays where it is.
     pub fn settle(&mut self, place: &Path) -> anyhow::Result<()> {
         if let Some(source) = &self.source {
-            let source = source.join(LIBRARY);
-            fs::copy(&source, place.join(LIBRARY))
-                .with_context(|| format!("copy {} to {}", source.display(), place.display()))?;
-            self.create = as_plain_sql(&self.create, &place.join("pg_calm"));
+            for library in libraries(source) {
+                let source = source.join(&library);
+                fs::copy(&source, place.join(&library))
+                    .with_context(|| format!("copy {} to {}", source.display(), place.display()))?;
+            }
+            for (name, script) in &mut self.create {
+                *script = as_plain_sql(script, &place.join(*name));
+            }
             self.directory = Some(place.to_path_buf());
         }
         Ok(())
@@ -97,9 +117,11 @@ impl Module {
         Some(("dynamic_library_path".to_string(), format!("{}:$libdir", directory.display())))
     }
 
-    /// SQL that creates its functions and views.
-    pub fn create(&self) -> &str {
-        &self.create
+    /// SQL that creates functions and views of what a server has loaded, by its shared_preload_libraries.
+    pub fn create(&self, loaded: &str) -> String {
+        let is_loaded = |name: &str| loaded.split(',').any(|library| library.trim().trim_matches('"') == name);
+        let scripts = self.create.iter().filter(|(name, _)| is_loaded(name));
+        scripts.map(|(_, script)| format!("{script};\n")).collect()
     }
 
     /// `pg_calm_status`.
@@ -111,9 +133,9 @@ impl Module {
 }
 
 /// `pg_calm--0.1.sql`, and not `pg_calm--0.1--0.2.sql`.
-fn is_install_script(path: &Path) -> bool {
+fn is_install_script(path: &Path, extension: &str) -> bool {
     path.file_name()
-        .and_then(|name| name.to_str()?.strip_prefix("pg_calm--")?.strip_suffix(".sql"))
+        .and_then(|name| name.to_str()?.strip_prefix(extension)?.strip_prefix("--")?.strip_suffix(".sql"))
         .is_some_and(|version| !version.contains("--"))
 }
 
@@ -133,9 +155,10 @@ mod tests {
 
     #[test]
     fn an_install_script_is_told_from_an_upgrade() {
-        assert!(is_install_script(Path::new("/a/pg_calm--0.1.sql")));
-        assert!(!is_install_script(Path::new("/a/pg_calm--0.1--0.2.sql")));
-        assert!(!is_install_script(Path::new("/a/pg_calm.control")));
+        assert!(is_install_script(Path::new("/a/pg_calm--0.1.sql"), "pg_calm"));
+        assert!(!is_install_script(Path::new("/a/pg_calm--0.1--0.2.sql"), "pg_calm"));
+        assert!(!is_install_script(Path::new("/a/pg_calm_archive--0.1.sql"), "pg_calm"));
+        assert!(!is_install_script(Path::new("/a/pg_calm.control"), "pg_calm"));
     }
 
     #[test]

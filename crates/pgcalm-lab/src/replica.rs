@@ -146,16 +146,18 @@ impl Surroundings<'_> {
             settings.insert("wal_keep_size".into(), format!("{}MB", size >> 20));
         }
         if case.needs_module() {
-            settings.insert("shared_preload_libraries".into(), "pg_calm".into());
+            settings.insert("shared_preload_libraries".into(), "pg_calm, pg_calm_archive, pg_calm_guard".into());
         }
         if case.archive {
             settings.insert("archive_mode".into(), "on".into());
-            settings.insert("archive_library".into(), "pg_calm".into());
-            settings.insert("pg_calm.archive_directory".into(), self.archive_directory().display().to_string());
+            settings.insert("archive_library".into(), "pg_calm_archive".into());
+            settings.insert("pg_calm_archive.directory".into(), self.archive_directory().display().to_string());
         }
         if case.governed {
+            settings.insert("pg_calm_guard.mode".into(), "on".into());
+            settings.insert("pg_calm_guard.wal_space".into(), "0".into());
             settings.insert(
-                "pg_calm.governor_max_lag".into(),
+                "pg_calm_guard.max_lag".into(),
                 format!("{STANDBY} = {}kB", self.options.max_lag.bytes() >> 10),
             );
         }

@@ -40,8 +40,8 @@ pub const SCENARIOS: [Scenario; 9] = [
         summary: "power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?",
     },
     Scenario {
-        name: crate::governor::report::SCENARIO,
-        summary: "a load that the data volume can't take: does the server get through it, with pg_calm's governor and without?",
+        name: crate::guard::report::SCENARIO,
+        summary: "a load that the data volume can't take: does the server get through it, with pg_calm_guard and without?",
     },
     Scenario {
         name: crate::predict::report::SCENARIO,

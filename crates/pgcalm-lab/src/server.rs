@@ -260,9 +260,7 @@ impl Drop for Server {
 }
 
 fn spawn(installation: &Installation, places: &Places, log: File) -> anyhow::Result<Child> {
-    tool::spawn(
-        installation.command("postgres", &places.data).arg("-D").arg(&places.data).stdout(log.try_clone()?).stderr(log),
-    )
+    tool::spawn(installation.postgres(&places.data).stdout(log.try_clone()?).stderr(log))
 }
 
 /// Settings from what a scenario has of them.

@@ -83,8 +83,11 @@ impl ServerSampler {
 fn begin(directory: &Path) -> anyhow::Result<(Client, Statement)> {
     let mut client = connect(directory)?;
     let version = Version::read(&mut client)?;
-    let module: bool = client.query_one("select to_regclass('pg_calm_status') is not null", &[])?.get(0);
-    let question = client.prepare(&question(version, module)).context("ask the server for its statistics")?;
+    let has = |client: &mut Client, view: &str| -> anyhow::Result<bool> {
+        Ok(client.query_one(&format!("select to_regclass('{view}') is not null"), &[])?.get(0))
+    };
+    let (module, guard) = (has(&mut client, "pg_calm_status")?, has(&mut client, "pg_calm_guard")?);
+    let question = client.prepare(&question(version, module, guard)).context("ask the server for its statistics")?;
     Ok((client, question))
 }
 
@@ -143,14 +146,16 @@ fn numbers(row: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
     row.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
 }
 
-/// What to ask a server of version `version`, with the module or without.
-fn question(version: Version, module: bool) -> String {
+/// What to ask a server of version `version`, with the module or without, with the guard or without.
+fn question(version: Version, module: bool, guard: bool) -> String {
     let (writes, wal) = (version.writes(), version.wal());
-    let status = if module {
-        "select to_jsonb(s) || coalesce((select jsonb_object_agg(concat_ws('_', 'governor', g.input, column_of.key), column_of.value) \
-                                           from pg_calm_governor g, jsonb_each(to_jsonb(g)) column_of \
+    let status = if module && guard {
+        "select to_jsonb(s) || coalesce((select jsonb_object_agg(concat_ws('_', 'guard', g.input, column_of.key), column_of.value) \
+                                           from pg_calm_guard g, jsonb_each(to_jsonb(g)) column_of \
                                           where g.state <> 'off' and jsonb_typeof(column_of.value) = 'number'), '{}') \
            from pg_calm_status s"
+    } else if module {
+        "select to_jsonb(s) from pg_calm_status s"
     } else {
         "null"
     };

@@ -183,10 +183,11 @@ impl<'a> Stage<'a> {
         Places { data, log: run.join("server.log"), socket: run }
     }
 
-    /// Creates the module's functions and views.
+    /// Creates functions and views of what the server has loaded.
     pub fn create_functions(&self, server: &Server) -> anyhow::Result<()> {
         if let Some(module) = &self.module {
-            server.sql(module.create(), self.interrupt).context("create the functions of pg_calm")?;
+            let loaded = server.sql("show shared_preload_libraries", self.interrupt)?;
+            server.sql(&module.create(loaded.trim()), self.interrupt).context("create the functions of pg_calm")?;
         }
         Ok(())
     }

@@ -177,7 +177,7 @@ impl Arena<'_> {
         )?;
         let tenants = self.tenants(label, &volumes)?;
         let mut settings = self.options.server_settings(contestant);
-        let shared = self.stage.dir.run().join("arbiter");
+        let shared = self.stage.dir.run().join("share");
         self.stage.private_dir(&shared)?;
         contestant::add_directory(contestant, &shared, &mut settings);
 
@@ -419,7 +419,7 @@ impl Arena<'_> {
             .collect();
         let mut settings: BTreeMap<String, String> =
             contestant.settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        contestant::add_directory(contestant, &self.stage.dir.run().join("arbiter"), &mut settings);
+        contestant::add_directory(contestant, &self.stage.dir.run().join("share"), &mut settings);
         settings.extend(crate::contestant::settings_of(contestant, &self.options.set_contestant));
         Ok(ContestantReport {
             name: contestant.name.to_string(),

@@ -10,6 +10,7 @@ mod stale;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Context;
 use fastrand::Rng;
@@ -40,7 +41,10 @@ const CONTROL_CYCLES: u32 = 40;
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
     let needs = Needs { own_mounts: true, module: true, directory_only: true, ..Needs::default() };
-    let stage = &Stage::open(&options.common, needs, interrupt)?;
+    let mut stage = Stage::open(&options.common, needs, interrupt)?;
+    // pg_calm.flush_age is there under test only.
+    stage.installation.under_test(Path::new("/"));
+    let stage = &stage;
     // The control's device comes when those of the cycles are gone.
     let needed = options.size.bytes() * options.file_systems().len() as u64;
     stage.dir.need_space(needed, "a smaller --size")?;

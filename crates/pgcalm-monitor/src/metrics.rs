@@ -31,8 +31,6 @@ pub enum Kind {
     Counter,
     /// Any.
     Gauge,
-    /// How often a duration was in which range; only grows.
-    Histogram,
 }
 
 /// A metric.
@@ -66,41 +64,7 @@ struct Points {
 /// One value.
 struct Point {
     labels: Vec<(String, String)>,
-    value: Value,
-}
-
-enum Value {
-    Number(f64),
-    Histogram(Histogram),
-}
-
-/// Counts of durations.
-#[derive(Debug, Clone, PartialEq)]
-struct Histogram {
-    /// Upper bound, seconds, and how many were between the bound before and this one; the last bound is the largest number.
-    buckets: Vec<(f64, u64)>,
-    count: u64,
-    /// Seconds; estimated.
-    sum: f64,
-}
-
-impl Histogram {
-    fn new(bounds: &[f64]) -> Self {
-        let bounds = bounds.iter().copied().chain([f64::MAX]);
-        Self { buckets: bounds.map(|bound| (bound, 0)).collect(), count: 0, sum: 0.0 }
-    }
-
-    /// Adds durations between half of `upper` and `upper`, the middle of which stands for all of them; without an upper
-    /// bound they count as the highest bound.
-    fn add(&mut self, upper: Option<f64>, count: u64) {
-        let highest = self.buckets[self.buckets.len() - 2].0;
-        // Bounds are microseconds that were divided: equal ones may differ in the last digit.
-        let place = upper
-            .map_or(self.buckets.len() - 1, |upper| self.buckets.partition_point(|(bound, _)| *bound < upper * 0.999));
-        self.buckets[place].1 += count;
-        self.count += count;
-        self.sum += count as f64 * upper.map_or(highest, |upper| 0.75 * upper);
-    }
+    value: f64,
 }
 
 impl Metric {
@@ -128,19 +92,10 @@ impl Metric {
 impl Points {
     /// Adds a value, with the values of its labels.
     fn add(&mut self, labels: &[&str], value: impl Number) {
-        self.push(labels, Value::Number(value.number()));
-    }
-
-    /// Adds a histogram, likewise.
-    fn histogram(&mut self, labels: &[&str], histogram: Histogram) {
-        self.push(labels, Value::Histogram(histogram));
-    }
-
-    fn push(&mut self, labels: &[&str], value: Value) {
         debug_assert_eq!(labels.len(), self.names.len());
         let server = self.server.iter().map(|name| (SERVER.to_string(), name.clone()));
         let labels = self.names.iter().zip(labels).map(|(name, value)| (name.to_string(), value.to_string()));
-        self.points.push(Point { labels: server.chain(labels).collect(), value });
+        self.points.push(Point { labels: server.chain(labels).collect(), value: value.number() });
     }
 
     /// Adds a value if there is one.

@@ -5,7 +5,7 @@ mod archive;
 mod checkpoint;
 mod counters;
 mod facts;
-mod governor;
+mod guard;
 mod module;
 mod replication;
 mod session;
@@ -140,18 +140,6 @@ impl Server {
                     let follower = &mut memory.follower;
                     checkpoint::ask_module(session, schema, facts, &core, checkpointer, follower)
                 })?;
-                instance.archive = session
-                    .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
-                instance.governor =
-                    session.part("pg_calm_governor", Subject::Module, |session| governor::ask(session, schema))?;
-                instance.arbiter = session
-                    .part("pg_calm_arbiter", Subject::Module, |session| module::ask_arbiter(session, schema))?
-                    .unwrap_or_default();
-                instance.wal =
-                    session.part("pg_calm_wal", Subject::Module, |session| module::ask_wal(session, schema))?.flatten();
-                instance.io = session
-                    .part("pg_calm_io_histogram", Subject::Module, |session| module::ask_io(session, schema))?
-                    .unwrap_or_default();
             }
             Err((reason, remedy)) => {
                 session.lacks(Subject::Module, reason.to_string(), Some(remedy));
@@ -167,9 +155,24 @@ impl Server {
                 Some("connect as a member of pg_monitor"),
             );
         }
+        if let Some(schema) = &facts.guard_schema {
+            instance.guard = session.part("pg_calm_guard", Subject::Module, |session| guard::ask(session, schema))?;
+        }
+        if let Some(schema) = &facts.share_schema {
+            instance.share = session
+                .part("pg_calm_share", Subject::Module, |session| module::ask_share(session, schema))?
+                .unwrap_or_default();
+        }
+        if let Some(schema) = &facts.archive_schema {
+            instance.archive = session
+                .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
+        }
         if instance.archive.is_none() {
             instance.archive = session
                 .part("archiver", Subject::ArchiveQueue, |session| memory.queue.ask(session, facts, core.role))?;
+        }
+        if let (Some(archive), Some(guard)) = (&mut instance.archive, &instance.guard) {
+            archive.time_to_full_seconds = guard.seconds_to_full;
         }
         instance.replication = session.part("replication", Subject::Replication, |session| {
             let history = &mut memory.lag;
@@ -178,7 +181,7 @@ impl Server {
 
         let elapsed = memory.before.as_ref().map(|before| now.duration_since(before.when));
         if let Some(mut look) = look {
-            let holds = instance.governor.as_ref().map_or(0, |governor| governor.holds.len() as u64);
+            let holds = instance.guard.as_ref().map_or(0, |guard| guard.holds.len() as u64);
             activity::name_holds(&mut look.activity, holds);
             memory.wait_time.add(&mut look.activity, elapsed.unwrap_or_default());
             instance.activity = Some(look.activity);

@@ -19,7 +19,7 @@ pub fn cause(event_type: &str, event: &str) -> WaitCause {
         "Client" => WaitCause::Client,
         "Timeout" => WaitCause::Timeout,
         // Before PostgreSQL 17 an extension's events have no names.
-        "Extension" if event == "pgcalmgovernorhold" => WaitCause::Governor,
+        "Extension" if event == "pgcalmguardhold" => WaitCause::Guard,
         _ => WaitCause::Other,
     }
 }
@@ -60,7 +60,7 @@ mod tests {
             ("IPC", "ProcArrayGroupUpdate", WaitCause::OtherProcess),
             ("Client", "ClientRead", WaitCause::Client),
             ("Timeout", "PgSleep", WaitCause::Timeout),
-            ("Extension", "PgCalmGovernorHold", WaitCause::Governor),
+            ("Extension", "PgCalmGuardHold", WaitCause::Guard),
             ("Extension", "Extension", WaitCause::Other),
             ("InjectionPoint", "x", WaitCause::Other),
         ] {

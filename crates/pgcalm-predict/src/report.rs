@@ -1,7 +1,7 @@
 //! What pg_calm would gain on a server, as data: the document of `pgcalm predict --json`.
 //!
 //! Units are in the field names: `_s` seconds, `_mib` MiB (2^20 bytes). A page is PostgreSQL's block of 8 KiB. How the figures
-//! are computed is told in docs/internals/prediction.md.
+//! are computed is told in the `model` module.
 
 pub mod text;
 
@@ -58,7 +58,7 @@ pub struct Possible {
     pub volume_tps: Option<f64>,
     /// That density: dirty pages for each operation of the device.
     pub pages_per_operation: f64,
-    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm's governor, or in
+    /// Whether the server makes more than the volume sustains, so that writers have to be held: evenly, by pg_calm_guard, or in
     /// stalls, by the kernel.
     pub holds_writers: bool,
 }
@@ -123,9 +123,11 @@ pub struct Settings {
     pub backend_flush_after_bytes: u64,
     /// `full_page_writes`; pg_calm bridges no gaps without.
     pub full_page_writes: bool,
-    /// `pg_calm.flush_age`; 0 is the default.
+    /// Time after which a page is flushed, where a test of the model sets it; 0: as the module chooses it.
+    #[serde(skip)]
     pub flush_age_s: f64,
-    /// `pg_calm.unflushed_limit`; 0 is the default.
+    /// Bytes that may be unflushed, likewise.
+    #[serde(skip)]
     pub unflushed_limit_bytes: u64,
     /// `pg_calm.bridge`.
     pub bridge: bool,
@@ -220,14 +222,11 @@ pub struct Counted {
     pub device_operations_per_s: f64,
     /// `written_bytes`, likewise.
     pub mib_per_s: f64,
-    /// `flushed_pages`, `fsynced_pages` and `handed_pages` together.
+    /// `flushed_pages` and `fsynced_pages` together.
     pub flushed_pages_per_s: f64,
     /// `fsynced_pages` alone: what the server's fsyncs found.
     #[serde(default)]
     pub fsynced_pages_per_s: f64,
-    /// `handed_pages` alone: what was prepared for the kernel's flusher.
-    #[serde(default)]
-    pub handed_pages_per_s: f64,
     /// `kernel_flushed_pages`: what the kernel had written before pg_calm came to it.
     #[serde(default)]
     pub kernel_flushed_pages_per_s: f64,

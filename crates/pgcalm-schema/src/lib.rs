@@ -1,11 +1,9 @@
 //! Keeps docs/json-schema and the models together.
 //!
 //! For the tests of whoever has a model: the schema is derived in tests only, since the checked-in file is what users get, and the
-//! program need not carry the generator. Each function panics where documentation and model differ.
+//! program need not carry the generator. Each function panics where schema and model differ.
 //! `UPDATE_SCHEMA=1 cargo test -p CRATE schema` writes the schemas anew after a change of a crate's models.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -37,24 +35,6 @@ pub fn files_match(package: &str, documents: &[Document]) {
             checked_in == *schema,
             "docs/json-schema/{name}.schema.json is not the model's: UPDATE_SCHEMA=1 cargo test -p {package} schema"
         );
-    }
-}
-
-/// Every type has its section and every field its row in NAME.md, and none is there that the model lacks. What is
-/// described in the page of an earlier document (`Host`) is only linked from the others.
-///
-/// # Panics
-///
-/// Where they differ, or a page can't be read.
-pub fn pages_describe_every_field(documents: &[Document]) {
-    // Documents have types of the same name that differ.
-    let mut elsewhere = BTreeSet::new();
-    for (name, schema) in documents {
-        let mut model = fields_of(schema);
-        model.retain(|name, fields| name == "Report" || !elsewhere.contains(&(name.clone(), fields.clone())));
-        let described = described_in(&folder().join(format!("{name}.md")));
-        assert_eq!(described, model, "docs/json-schema/{name}.md (left) against the model (right)");
-        elsewhere.extend(described);
     }
 }
 
@@ -93,38 +73,4 @@ fn visit(place: &str, value: &Value, bare: &mut Vec<String>) {
             definition => visit(&format!("{place}/{name}"), definition, bare),
         }
     }
-}
-
-fn fields_of(schema: &Value) -> BTreeMap<String, BTreeSet<String>> {
-    let mut model = BTreeMap::new();
-    let mut add = |name: &str, definition: &Value| {
-        // One of several words has none; its field's row tells them.
-        let Some(fields) = definition["properties"].as_object() else {
-            return;
-        };
-        model.insert(name.to_string(), fields.keys().cloned().collect());
-    };
-    add("Report", schema);
-    for (name, definition) in schema["$defs"].as_object().unwrap() {
-        // That of a contest within another document is described in report.md.
-        if name != "Report" {
-            add(name, definition);
-        }
-    }
-    model
-}
-
-fn described_in(file: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let mut described: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut section = None;
-    for line in text.lines() {
-        if let Some(heading) = line.strip_prefix("## ") {
-            section = heading.strip_prefix('`').and_then(|rest| rest.split('`').next());
-        } else if let (Some(section), Some(row)) = (section, line.strip_prefix("| `")) {
-            let field = row.split('`').next().unwrap();
-            described.entry(section.to_string()).or_default().insert(field.to_string());
-        }
-    }
-    described
 }

@@ -17,6 +17,7 @@ use postgres::Error;
 pub use crate::archiver::ARCHIVER;
 pub use crate::archiver::Archiver;
 pub use crate::module::MODULE_SCHEMA;
+pub use crate::module::extension_schema;
 pub use crate::module::module_schema;
 pub use crate::settings::Setting;
 pub use crate::settings::Settings;

@@ -5,7 +5,7 @@
 pub mod archive;
 pub mod checkpoint;
 pub mod disks;
-pub mod governor;
+pub mod guard;
 pub mod memory;
 pub mod missing;
 pub mod module;
@@ -92,7 +92,7 @@ pub fn all(context: &Context) -> Vec<Row> {
     rows.extend(sessions::rows(context));
     rows.extend(archive::rows(context));
     rows.extend(replication::rows(context));
-    rows.extend(governor::rows(context));
+    rows.extend(guard::rows(context));
     rows
 }
 

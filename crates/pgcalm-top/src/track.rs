@@ -39,7 +39,7 @@ impl Figures {
         Self {
             transactions: instance.rates.map(|rates| rates.commits_per_second + rates.rollbacks_per_second),
             wal_bytes: instance.rates.map(|rates| rates.wal_bytes_per_second),
-            unflushed_pages: instance.unflushed.map(|unflushed| (unflushed.old_pages + unflushed.new_pages) as f64),
+            unflushed_pages: instance.unflushed.map(|unflushed| unflushed.pages as f64),
             wait_session_seconds: instance.activity.as_ref().map(|activity| {
                 let seconds = &activity.wait_session_seconds;
                 WaitCause::ALL.map(|cause| seconds.get(&cause).copied().unwrap_or(0.0))
@@ -165,8 +165,7 @@ mod tests {
         for (name, pages) in instances {
             let mut instance = Instance::default();
             instance.identity.name = name.to_string();
-            instance.unflushed =
-                Some(pgcalm_monitor::model::Unflushed { old_pages: *pages, new_pages: 1, ..Default::default() });
+            instance.unflushed = Some(pgcalm_monitor::model::Unflushed { pages: *pages, ..Default::default() });
             host.instances.push(instance);
         }
         host
@@ -181,8 +180,8 @@ mod tests {
         let mut track = Track::default();
         track.push(&sample(1, &[("a", 10), ("b", 20)]));
         track.push(&sample(2, &[("b", 30)]));
-        assert_eq!(unflushed(&track, "a"), [(1.0, 11.0)]);
-        assert_eq!(unflushed(&track, "b"), [(1.0, 21.0), (2.0, 31.0)]);
+        assert_eq!(unflushed(&track, "a"), [(1.0, 10.0)]);
+        assert_eq!(unflushed(&track, "b"), [(1.0, 20.0), (2.0, 30.0)]);
         assert_eq!(unflushed(&track, "c"), []);
         assert_eq!(track.moments(), [1.0, 2.0]);
     }
@@ -194,7 +193,7 @@ mod tests {
             track.push(&sample(second, &[("a", second)]));
         }
         assert_eq!(track.moments(), [10.0, 11.0]);
-        assert_eq!(unflushed(&track, "a"), [(10.0, 11.0), (11.0, 12.0)]);
+        assert_eq!(unflushed(&track, "a"), [(10.0, 10.0), (11.0, 11.0)]);
         assert_eq!(track.entries, 2);
     }
 

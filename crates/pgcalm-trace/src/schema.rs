@@ -8,7 +8,7 @@ use crate::why;
 
 #[test]
 fn schema_files_match_the_models_and_describe_every_field() {
-    // docs/json-schema/trace.md points at the schemas.
+    // docs/reference/json.md points at the schemas.
     let documents: [Document; 5] = [
         ("trace-checkpoint", schemars::schema_for!(checkpoint::report::Line).to_value()),
         ("trace-locks", schemars::schema_for!(locks::report::Line).to_value()),

@@ -29,7 +29,7 @@ use pgcalm_host::quantity::number;
 use pgcalm_lab::archive;
 use pgcalm_lab::archive_crash;
 use pgcalm_lab::contest;
-use pgcalm_lab::governor;
+use pgcalm_lab::guard;
 use pgcalm_lab::interference;
 use pgcalm_lab::options;
 use pgcalm_lab::predict as predict_grid;
@@ -126,7 +126,7 @@ pub enum Verb {
     /// Show, limit and check the I/O of PostgreSQL instances that share this host.
     #[command(subcommand, before_help = "Example: sudo pgcalm isolate check")]
     Isolate(IsolateVerb),
-    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, governor.
+    /// Watch the instances of this host: checkpoints, unflushed pages, disks against caps, waits, archive, lag, guard.
     ///
     /// A live picture in the terminal that looks back up to an hour. Works with any server: without pg_calm, and without
     /// root, it says what is missing and why. Nothing is written, on the host or in a server.
@@ -249,7 +249,7 @@ pub enum LabVerb {
     /// A block device that behaves like a cloud's volume, until Ctrl-C (needs root).
     ///
     /// Operations and bytes per second that reads and writes share or have for themselves, operations counted as the
-    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab-volume.md how
+    /// provider counts them, a latency, a queue of limited depth: `pgcalm lab list` tells the profiles, docs/guides/lab.md how
     /// well it does. Works beside a lab: it locks its directory only.
     #[command(before_help = "Example: sudo pgcalm lab volume --profile gp3 --size 20GB")]
     Volume(Box<VolumeArgs>),
@@ -352,17 +352,15 @@ pub enum ScenarioArgs {
     /// or the checkpointer is stopped right after one of its calls (strace), and all three file systems are shut down without
     /// flushing their logs, some of them right after a sync. After the mount and again after recovery each finished segment has
     /// to be in pg_wal or whole in the archive. Works beside other labs: it locks its directory only.
-    #[command(
-        before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,status,cp"
-    )]
+    #[command(before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp")]
     ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
-    /// A load that the data volume can't take: does the server get through it, with pg_calm's governor and without?
+    /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
     ///
     /// Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its own: stock has
-    /// to run that full and end with a PANIC, servers with the governor must not. Two cases more: clients that keep to a rate, and
-    /// what the governor costs where it has nothing to do. Each is a contest as in scenario checkpoint.
-    #[command(before_help = "Example: sudo pgcalm lab run governor --quick")]
-    Governor(Box<RunArgs<governor::Options>>),
+    /// to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients that keep to a rate, and
+    /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
+    #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
+    Guard(Box<RunArgs<guard::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
@@ -394,7 +392,7 @@ pub enum ScenarioArgs {
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {
-    /// Directory of the archive, as in pg_calm.archive_directory.
+    /// Directory of the archive, as in pg_calm_archive.directory.
     #[arg(long, value_name = "DIR")]
     pub archive: PathBuf,
     /// Name of the file: %f.

@@ -6,8 +6,8 @@ use pgcalm_lab::archive_crash;
 use pgcalm_lab::clean;
 use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
-use pgcalm_lab::governor;
-use pgcalm_lab::governor::case::CASES as GOVERNOR_CASES;
+use pgcalm_lab::guard;
+use pgcalm_lab::guard::case::CASES as GUARD_CASES;
 use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
@@ -62,8 +62,8 @@ pub fn list() -> anyhow::Result<()> {
     for case in &CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
-    text.push_str("\nCases of governor:\n");
-    for case in &GOVERNOR_CASES {
+    text.push_str("\nCases of guard:\n");
+    for case in &GUARD_CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
     text.push_str("\nPoints of predict:\n");
@@ -106,7 +106,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Tenants(args) => run_one(*args, tenants::run),
         ScenarioArgs::Torture(args) => run_one(*args, torture::run),
         ScenarioArgs::ArchiveCrash(args) => run_one(*args, archive_crash::run),
-        ScenarioArgs::Governor(args) => run_one(*args, governor::run),
+        ScenarioArgs::Guard(args) => run_one(*args, guard::run),
         ScenarioArgs::Archive(args) => run_one(*args, archive::run),
         ScenarioArgs::Replica(args) => run_one(*args, replica::run),
         ScenarioArgs::Predict(args) => run_one(*args, predict::run),

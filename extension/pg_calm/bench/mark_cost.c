@@ -71,13 +71,13 @@ taker_main(void *argument)
 		{
 			PageMapFile *file = page_map_file(map, f);
 
-			for (uint32 number = 0; number < page_map_file_regions(file); number++)
+			for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 			{
-				uint32 slot = page_map_slot(map, file, number);
+				PageMapRegion *region = page_map_region_of(map, file, number);
 				PageMapBits bits;
 
-				for (int g = 0; slot != 0 && g < 2; g++)
-					(void) page_map_take(map, page_map_region(map, slot - 1), g, &bits);
+				if (region)
+					(void) page_map_take(map, region, &bits);
 			}
 		}
 		nanosleep(&pause, NULL);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * write_cost.c
- *	  What the page map and the histograms cost for each page that the server writes.
+ *	  What the page map costs for each page that the server writes.
  *
  * Does for each write what io_hooks.c does (clock, look-up by file
- * descriptor, page_map_mark, time some for the histogram), linked with the
+ * descriptor, page_map_mark), linked with the
  * real page_map.c, and compares with the buffered pwrite of 8 KiB that it
  * accompanies.  Batches of all variants take turns, and medians are compared,
  * since other work on the machine disturbs some of them.
@@ -13,7 +13,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "base/histogram.h"
 #include "map/page_map.h"
 
 #include <fcntl.h>
@@ -23,7 +22,6 @@
 #include <unistd.h>
 
 #include "bench/median.h"
-#include "port/pg_bitutils.h"
 #include "test/s_lock.h"
 
 #define BLOCKS (4 * PAGE_MAP_REGION_BLOCKS)
@@ -36,8 +34,6 @@ typedef enum Variant
 	PWRITE_HIT,   /* page is marked already */
 	PWRITE_MISS,  /* page is not marked */
 	PWRITE_TAKE,  /* a worker takes marks all the time */
-	PWRITE_TIMED, /* marked already, and one write in HISTOGRAM_WRITE_SAMPLE timed */
-	PWRITE_CLOCK, /* every write timed */
 	PWRITE_FSTAT, /* what asking the kernel for the file would cost */
 	VARIANTS
 } Variant;
@@ -47,8 +43,6 @@ static const char *const labels[VARIANTS] = {
 	"pwrite + mark, marked already",
 	"pwrite + mark, not marked yet",
 	"pwrite + mark, marks taken meanwhile",
-	"pwrite + mark + one in 8 timed",
-	"pwrite + mark + each timed (not done)",
 	"pwrite + fstat (not done)",
 };
 
@@ -62,8 +56,6 @@ typedef struct KnownFd
 static PageMap *map;
 static KnownFd known_fds[1024];
 static uint32 order[BLOCKS];
-static pg_atomic_uint64 histogram[32]; /* as in histogram.c, of one type of process */
-uint32 histogram_writes = 0;
 static pg_atomic_uint32 taking; /* 0: taker sleeps, 1: takes, 2: ends */
 
 static double
@@ -82,13 +74,13 @@ take_all(void)
 	{
 		PageMapFile *file = page_map_file(map, f);
 
-		for (uint32 number = 0; number < page_map_file_regions(file); number++)
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
-			uint32 slot = page_map_slot(map, file, number);
+			PageMapRegion *region = page_map_region_of(map, file, number);
 			PageMapBits bits;
 
-			for (int g = 0; slot != 0 && g < 2; g++)
-				(void) page_map_take(map, page_map_region(map, slot - 1), g, &bits);
+			if (region)
+				(void) page_map_take(map, region, &bits);
 		}
 	}
 }
@@ -126,16 +118,6 @@ written(int fd, off_t offset, ssize_t length)
 		abort();
 }
 
-/* As in histogram.c */
-static inline void
-timed(uint64 started)
-{
-	uint64 microseconds = (histogram_clock() - started) / 1000;
-
-	pg_atomic_fetch_add_u64(
-		&histogram[microseconds == 0 ? 0 : Min(pg_leftmost_one_pos64(microseconds) + 1, 31)], 1);
-}
-
 static double
 run_batch(Variant variant, int fd, const char *buffer)
 {
@@ -149,15 +131,10 @@ run_batch(Variant variant, int fd, const char *buffer)
 	for (int i = 0; i < BLOCKS; i++)
 	{
 		off_t offset = (off_t) order[i] * BLCKSZ;
-		uint64 started = variant == PWRITE_TIMED ? histogram_write_begins() :
-		                 variant == PWRITE_CLOCK ? histogram_clock() :
-		                                           0;
 		ssize_t length = pwrite(fd, buffer, BLCKSZ, offset);
 
 		if (length != BLCKSZ)
 			abort();
-		if (started != 0)
-			timed(started);
 		if (variant == PWRITE_FSTAT)
 		{
 			if (fstat(fd, &st) != 0)
@@ -183,30 +160,12 @@ run_marks(int fd, bool marked)
 	return (now_ns() - start) / BLOCKS;
 }
 
-/* Timing alone: of one write in HISTOGRAM_WRITE_SAMPLE, or of each */
-static double
-run_timing(bool each)
-{
-	double start = now_ns();
-
-	for (int i = 0; i < BLOCKS; i++)
-	{
-		uint64 started = each ? histogram_clock() : histogram_write_begins();
-
-		if (started != 0)
-			timed(started);
-	}
-	return (now_ns() - start) / BLOCKS;
-}
-
 int
 main(int argc, char **argv)
 {
 	static double times[VARIANTS][BATCHES];
 	static double hits[BATCHES];
 	static double misses[BATCHES];
-	static double sampled[BATCHES];
-	static double clocked[BATCHES];
 	static char buffer[BLCKSZ];
 	uint64 random = 1;
 	pthread_t taker;
@@ -232,8 +191,6 @@ main(int argc, char **argv)
 	known_fds[fd].file = page_map_track_file(map, st.st_dev, st.st_ino, argv[1], &incarnation) + 1;
 	known_fds[fd].incarnation = incarnation;
 	pg_atomic_init_u32(&taking, 0);
-	for (int i = 0; i < (int) lengthof(histogram); i++)
-		pg_atomic_init_u64(&histogram[i], 0);
 
 	for (uint32 i = 0; i < BLOCKS; i++)
 		order[i] = i;
@@ -258,8 +215,6 @@ main(int argc, char **argv)
 		pg_atomic_write_u32(&taking, 0);
 		misses[b] = run_marks(fd, false);
 		hits[b] = run_marks(fd, true);
-		sampled[b] = run_timing(false);
-		clocked[b] = run_timing(true);
 	}
 	pg_atomic_write_u32(&taking, 2);
 	pthread_join(taker, NULL);
@@ -279,11 +234,7 @@ main(int argc, char **argv)
 	       median(hits, BATCHES) / base * 100);
 	printf("%-38s %8.1f %7.1f%%\n", "mark alone, not marked yet", median(misses, BATCHES),
 	       median(misses, BATCHES) / base * 100);
-	printf("%-38s %8.1f %7.1f%%\n", "timing alone, one in 8", median(sampled, BATCHES),
-	       median(sampled, BATCHES) / base * 100);
-	printf("%-38s %8.1f %7.1f%%\n", "timing alone, each (not done)", median(clocked, BATCHES),
-	       median(clocked, BATCHES) / base * 100);
-	worst = (median(misses, BATCHES) + median(sampled, BATCHES)) / base * 100;
+	worst = median(misses, BATCHES) / base * 100;
 	printf("goal: at most %.0f %%: %s\n", GOAL_PERCENT, worst <= GOAL_PERCENT ? "met" : "missed");
 	close(fd);
 	return worst <= GOAL_PERCENT ? 0 : 1;

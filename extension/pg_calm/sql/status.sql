@@ -1,18 +1,19 @@
 --
--- The views pg_calm_status and pg_calm_regions
+-- The view pg_calm_status and the function pg_calm_regions()
 --
 CREATE EXTENSION pg_calm;
 SELECT extname, extversion, extrelocatable, obj_description(oid, 'pg_extension') AS description
   FROM pg_extension WHERE extname = 'pg_calm';
 
 -- columns, their types and comments: a contract with monitoring
-SELECT c.relname AS view, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
+SELECT a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
        col_description(c.oid, a.attnum) IS NOT NULL AS commented
   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
- WHERE c.relname IN ('pg_calm_status', 'pg_calm_regions') AND a.attnum > 0
- ORDER BY c.relname DESC, a.attnum;
-SELECT relname, obj_description(oid, 'pg_class') FROM pg_class
- WHERE relname IN ('pg_calm_status', 'pg_calm_regions') ORDER BY 1;
+ WHERE c.relname = 'pg_calm_status' AND a.attnum > 0
+ ORDER BY a.attnum;
+SELECT obj_description('pg_calm_status'::regclass, 'pg_class');
+SELECT pg_get_function_arguments('pg_calm_regions'::regproc),
+       obj_description('pg_calm_regions'::regproc, 'pg_proc') IS NOT NULL AS commented;
 
 -- always one row
 SELECT count(*) FROM pg_calm_status;
@@ -24,15 +25,14 @@ SELECT worker_pid > 0 AS worker, degraded FROM pg_calm_status;
 
 -- the new table's pages are there, and its checkpoint flushes them
 CREATE TABLE calm_table (id int, filler text);
-INSERT INTO calm_table SELECT i, repeat('x', 200) FROM generate_series(1, 2000) i;
-SELECT count(*) > 0 AS seen FROM pg_calm_regions
+INSERT INTO calm_table SELECT i, repeat('x', 200) FROM generate_series(1, 10000) i;
+SELECT count(*) > 0 AS seen FROM pg_calm_regions()
  WHERE path LIKE '%/' || pg_relation_filepath('calm_table');
-SELECT first_block, unflushed_pages_old, unflushed_pages_new > 10 AS unflushed, whole,
-       age_seconds BETWEEN 0 AND 60 AS age
-  FROM pg_calm_regions
+SELECT first_block, unflushed_pages > 10 AS unflushed, age_seconds BETWEEN 0 AND 60 AS age
+  FROM pg_calm_regions()
  WHERE path LIKE '%/' || pg_relation_filepath('calm_table');
 CHECKPOINT;
-SELECT count(*) FROM pg_calm_regions
+SELECT count(*) FROM pg_calm_regions()
  WHERE path LIKE '%/' || pg_relation_filepath('calm_table');
 SELECT flushed_pages + fsynced_pages > 0 AS pages, device_operations > 0 AS operations,
        written_bytes > 0 AS bytes
@@ -43,12 +43,11 @@ CREATE ROLE regress_calm_nobody;
 CREATE ROLE regress_calm_monitor IN ROLE pg_monitor;
 SET ROLE regress_calm_nobody;
 SELECT count(*) FROM pg_calm_status;
-SELECT count(*) FROM pg_calm_regions;
 SELECT count(*) FROM pg_calm_status();
 SELECT count(*) FROM pg_calm_regions();
 SET ROLE regress_calm_monitor;
 SELECT count(*) FROM pg_calm_status;
-SELECT count(*) >= 0 AS regions FROM pg_calm_regions;
+SELECT count(*) >= 0 AS regions FROM pg_calm_regions();
 RESET ROLE;
 
 -- it can be moved, dropped and created again

@@ -5,8 +5,7 @@
  *
  * pg_calm makes PostgreSQL's page writeback cheap in device operations and
  * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error; but for those of
- * status files where pg_calm archives (archive_ack.c).  Everything else about pages is
+ * all happen, in their places, and report every error.  Everything else about pages is
  * advice to the kernel: with an empty or wrong page map the server is as slow
  * as stock, and as safe.
  *
@@ -18,14 +17,11 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
-#include "arbiter/arbiter.h"
 #include "checkpoint/checkpoint.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"
 #include "wal/wal.h"
 #include "fmgr.h"
-#include "governor/governor.h"
 #include "base/base.h"
 #include "interpose/interpose.h"
 #include "miscadmin.h"
@@ -41,15 +37,9 @@ PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
 int calm_page_map_memory = 48 * 1024;
-int calm_flush_age = 0;
-int calm_unflushed_limit = 0;
-int calm_max_in_flight = 2 * 1024;
-int calm_drain_threshold = -1;
 int calm_drain_timeout = -1;
-int calm_wal_recycle_delay = 20;
 bool calm_bridge = true;
 bool calm_split_folios = true;
-int calm_prefetch = CALM_PREFETCH_AUTO;
 
 CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
@@ -63,17 +53,11 @@ static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, f
                                                         {"on", CALM_MODE_ON, false},
                                                         {NULL, 0, false}};
 
-static const struct config_enum_entry prefetch_options[] = {{"off", CALM_PREFETCH_OFF, false},
-                                                            {"auto", CALM_PREFETCH_AUTO, false},
-                                                            {"on", CALM_PREFETCH_ON, false},
-                                                            {NULL, 0, false}};
-
 static void define_settings(void);
 static void request_shared_memory(void);
 static void start_shared_memory(void);
 static bool check_rate(int *newval, void **extra, GucSource source);
 static bool check_rate_of_all(int *newval, void **extra, GucSource source);
-static bool check_directory(char **newval, void **extra, GucSource source);
 
 const char *
 calm_mode_name(int mode)
@@ -110,18 +94,6 @@ check_rate_of_all(int *newval, void **extra, GucSource source)
 	return true;
 }
 
-/* A relative path would mean another directory to each instance */
-static bool
-check_directory(char **newval, void **extra, GucSource source)
-{
-	if ((*newval)[0] != '\0' && !is_absolute_path(*newval))
-	{
-		GUC_check_errdetail("The path must be absolute, or empty for no sharing.");
-		return false;
-	}
-	return true;
-}
-
 static void
 define_settings(void)
 {
@@ -131,7 +103,7 @@ define_settings(void)
 		&calm_mode, CALM_MODE_ON, mode_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.page_map_memory", "Shared memory for the map of written but unflushed pages.",
-		"A file takes 132 bytes, and one that has such pages 64 more, or 288 for each 8 MB of it. When it is full, tracking gets coarser. What is not needed is not touched.",
+		"A file over 1 MB takes 704 bytes, and each 8 MB of it that is written to 152. When it is full, what is written is not tracked, and the server's own flush hints for it are obeyed. What is not needed is not touched.",
 		&calm_page_map_memory, 48 * 1024, 1024, 16 * 1024 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 		NULL, NULL);
 	DefineCustomIntVariable(
@@ -160,116 +132,31 @@ define_settings(void)
 		"0 takes the largest request of the block device. Volumes like Amazon EBS count 256kB.",
 		&calm_io_size, 0, 0, 64 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
-		"pg_calm.flush_age", "Time after which a written page is flushed.",
-		"0 takes half of checkpoint_timeout, and no more than the kernel's vm.dirty_expire_centisecs.",
-		&calm_flush_age, 0, 0, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.unflushed_limit",
-		"Amount of unflushed pages above which the cheapest are flushed.",
-		"0 takes what leaves room for all that is dirtied while the kernel visits a file, below the amount at which it flushes the device in the background; half of that amount at most.",
-		&calm_unflushed_limit, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.max_in_flight", "Most that the writeback worker has under writeback at a time.",
-		"It has less where the device's caps make that 20 ms of work.", &calm_max_in_flight,
-		2 * 1024, 256, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.drain_threshold",
-		"Number of unflushed pages at which a checkpoint goes on to its fsync calls.",
-		"-1 takes what the device writes in a tenth of a second.", &calm_drain_threshold, -1, -1,
-		INT_MAX, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. A checkpoint's own writes are held for no longer, either. Once WAL asks for the next checkpoint it lasts no longer than the device needs for what is unflushed then, and 30s at most. It ends if a tenth of the time shows that it will not be enough, or brings nothing.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks. A checkpoint's own writes are held for no longer, either.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",
 		"Whether dirty shared buffers of a region are written right before it is flushed.",
 		"They cost little more then, and backends that need a buffer find clean ones.",
-		&calm_clean_buffers, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.wal_recycle_delay",
-		"Time that a checkpoint waits after each WAL segment that it recycles.",
-		"Recycling costs fsyncs on the device of pg_wal, which commits would have to wait for if all came at once. "
-		"0 does not wait. In all no more than a tenth of checkpoint_timeout, and never where another "
-		"checkpoint is asked for, nor in immediate, shutdown and end-of-recovery checkpoints.",
-		&calm_wal_recycle_delay, 20, 0, 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+		&calm_clean_buffers, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",
 		"Whether WAL that has been flushed is dropped from the page cache.",
 		"Not while there is a walsender, a replication slot or a prepared transaction, nor with summarize_wal; with archiving, when its segment has been archived. "
 		"Recovery from a crash then reads WAL from its volume.",
-		&calm_drop_wal_cache, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.worker_timeout",
-		"Time after which a background worker that has not been heard of counts as stuck.",
-		"As long as the writeback worker does, flush hints of the server are obeyed, and no checkpoint or session waits. "
-		"Nor does a session wait for the governor's. An fsync that waits for a writeback worker that is stopped in a call for the same file fails then, and the archiver copies itself what one of its workers does not.",
-		&calm_worker_timeout, 5000, 1000, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+		&calm_drop_wal_cache, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
-		&calm_bridge, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.bridge_prefetch",
-		"Whether clean pages that are not in the page cache are read in order to be written along.",
-		"\"auto\" reads them if a cgroup caps the device's writes and none its reads; volumes whose "
-		"cap counts both gain nothing.",
-		&calm_prefetch, CALM_PREFETCH_AUTO, prefetch_options, PGC_SIGHUP, 0, NULL, NULL, NULL);
+		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.split_large_folios",
 		"Whether large folios of data files in the page cache are split.",
 		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
-		&calm_split_folios, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.latency_probe",
-		"Whether a block is read 20 times a second while the volume is full and nobody else reads.",
-		"The block layer lets fewer writes wait in the device's queue while reads take long, but sees that only if there are reads. It is done where reads and writes share the volume's limits (pg_calm.iops, pg_calm.bandwidth).",
-		&calm_latency_probe, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.checkpoint_history", "Number of checkpoints whose reports are kept.",
-		"The view pg_calm_checkpoints has one row for each; a report takes about 800 bytes of shared memory.",
-		&calm_checkpoint_history, 100, 1, 100000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.checkpoint_files",
-		"Number of entries that are kept for flush hints and fsyncs of files in checkpoints.",
-		"The view pg_calm_checkpoint_files adds them up. An entry takes about 300 bytes of shared memory. A file has one for its fsync and one for hints that follow each other, and a checkpoint of many files pushes out those before it. 0 keeps none.",
-		&calm_checkpoint_files, 1000, 0, 1000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable("pg_calm.arbiter_directory",
-	                           "Directory by which instances that share a device share its budget.",
-	                           "All of them name the same one. Empty for no sharing.",
-	                           &calm_arbiter_directory, "", PGC_SIGHUP, 0, check_directory, NULL,
-	                           NULL);
-	DefineCustomIntVariable("pg_calm.arbiter_weight",
-	                        "Part of a shared device's budget, relative to the others'.", NULL,
-	                        &calm_arbiter_weight, 100, ARBITER_WEIGHT_MIN, ARBITER_WEIGHT_MAX,
-	                        PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_iops",
-		"Write operations per second that the shared device allows all instances together.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_iops; -1 means unlimited.",
-		&calm_arbiter_write_iops, 0, -1, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.arbiter_write_bandwidth",
-		"Kilobytes per second that all instances together may write to the shared device.",
-		"0 reads the limits of control groups that others are in as well, or takes "
-		"pg_calm.write_bandwidth; -1 means unlimited.",
-		&calm_arbiter_write_bandwidth, 0, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL,
-		NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.arbiter_checkpoints",
-		"Whether checkpoints started by time are moved apart from those of other instances.",
-		"A checkpoint is requested at this instance's own moment of checkpoint_timeout if the "
-		"timed ones start at another.",
-		&calm_arbiter_checkpoints, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomStringVariable(
-		"pg_calm.host_root", "Directory below which /proc and /sys are read.",
-		"For tests of the module.", &calm_host_root, "", PGC_SIGHUP,
-		GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE | GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
-	archive_define_settings();
-	governor_define_settings();
-	commit_delay_define_settings();
+		&calm_split_folios, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	test_settings_define();
 	MarkGUCPrefixReserved("pg_calm");
 }
 
@@ -280,12 +167,7 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(histogram_size());
 	RequestAddinShmemSpace(checkpoint_stats_size());
-	RequestAddinShmemSpace(checkpoint_files_size());
-	archive_request_shared_memory();
-	governor_request_shared_memory();
-	commit_delay_request_shared_memory();
 }
 
 static void
@@ -314,11 +196,9 @@ start_shared_memory(void)
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
-		shared->arbiter_slot = -1;
 		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
 		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
-		pg_atomic_init_u64(&shared->counters.handed_pages, 0);
 		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
 		pg_atomic_init_u64(&shared->counters.unbridged_pages, 0);
 		pg_atomic_init_u64(&shared->counters.device_operations, 0);
@@ -327,8 +207,9 @@ start_shared_memory(void)
 		pg_atomic_init_u64(&shared->counters.large_folio_regions, 0);
 		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
 		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flushes, 0);
+		pg_atomic_init_u64(&shared->counters.wal_flush_us, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
-		pg_atomic_init_u64(&shared->checkpoint_start, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
 		pg_atomic_init_u32(&shared->capped, 0);
@@ -340,18 +221,14 @@ start_shared_memory(void)
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
 		pg_atomic_init_u32(&shared->draining, 0);
+		pg_atomic_init_u64(&shared->drain_before_ms, 0);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
 	if (!found)
 		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
 	checkpointer_wait_shmem_startup();
-	histogram_start();
 	checkpoint_stats_start();
-	checkpoint_files_start();
-	archive_start_shared_memory();
-	governor_start_shared_memory();
-	commit_delay_start_shared_memory();
 	LWLockRelease(AddinShmemInitLock);
 
 	calm_shared = shared;
@@ -373,24 +250,18 @@ _PG_init(void)
 	}
 
 	define_settings();
+	sharing_publish();
 	if (!io_hooks_install(&calm_interpose_failure))
-		ereport(
-			WARNING,
-			(errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
-		     errdetail(
-				 "The server runs as without the module. Only archive_library = 'pg_calm' works.")));
+		ereport(WARNING, (errmsg("pg_calm is loaded but has no effect: %s", calm_interpose_failure),
+		                  errdetail("The server runs as without the module.")));
 
-	/* for the views, which say so, and the archiver, if that is us */
+	/* for the views, which say so */
 	previous_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared_memory;
-	archive_worker_register();
 	if (calm_interpose_failure)
 		return;
-	governor_register_worker();
-	governor_hold_install();
-	commit_delay_install();
 	checkpoint_stats_watch_log();
 	writeback_register_worker();
 	cleaner_register();

@@ -11,11 +11,9 @@
 
 #include <math.h>
 
-#include "archive/archive.h"
 #include "base/base.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "governor/governor.h"
 #include "lib/stringinfo.h"
 #include "shared/shared.h"
 #include "utils/builtins.h"
@@ -62,15 +60,6 @@ worse_than_asked(const CalmShared *copy)
 	else if (!worker_is_alive())
 		add_reason(&reasons, "the writeback worker does not respond: the server's flush hints are "
 		                     "obeyed, and nothing waits for it");
-	/* whatever the mode is now: WAL stays until a restart */
-	if (archive_ack_failure()[0])
-		add_reason(&reasons, CALM_ARCHIVER_SYNCS_STATUS ?
-		                         "WAL is neither recycled nor removed since an fsync of "
-		                         "pg_wal/archive_status failed: see pg_calm_archive" :
-		                         "archived WAL is not acknowledged durably since an fsync of "
-		                         "pg_wal/archive_status failed: see pg_calm_archive");
-	if (governor_is_silent())
-		add_reason(&reasons, "the governor's worker does not respond: sessions are not held");
 	if (calm_mode == CALM_MODE_ON)
 	{
 		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)
@@ -93,10 +82,9 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[26];
-	bool nulls[26] = {false};
+	Datum values[25];
+	bool nulls[25] = {false};
 	int column = 0;
-	int generation = page_map_new_generation(calm_page_map);
 	const char *degraded;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -127,12 +115,10 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = CStringGetTextDatum(copy->caps.source);
 	values[column++] = Int32GetDatum((int32) copy->max_gap);
 
-	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map, 1 - generation));
-	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map, generation));
+	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map));
 	values[column++] = counter_datum(&calm_shared->in_flight_pages);
 	values[column++] = counter_datum(&counters->flushed_pages);
 	values[column++] = counter_datum(&counters->fsynced_pages);
-	values[column++] = counter_datum(&counters->handed_pages);
 	values[column++] = counter_datum(&counters->kernel_flushed_pages);
 	values[column++] = counter_datum(&counters->bridged_pages);
 	values[column++] = counter_datum(&counters->unbridged_pages);
@@ -142,8 +128,9 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
 	values[column++] = counter_datum(&counters->latency_probes);
-	values[column++] = counter_datum(&calm_page_map->full_regions.value);
-	values[column++] = counter_datum(&calm_page_map->full_files.value);
+	values[column++] = counter_datum(&counters->wal_flushes);
+	values[column++] = Float8GetDatum(pg_atomic_read_u64(&counters->wal_flush_us) / 1000.0);
+	values[column++] = counter_datum(&calm_page_map->full.value);
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);
 	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
 	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
@@ -156,7 +143,6 @@ Datum
 pg_calm_regions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	int generation = page_map_new_generation(calm_page_map);
 	uint64 now = page_map_now_ms();
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -164,46 +150,30 @@ pg_calm_regions(PG_FUNCTION_ARGS)
 	for (uint32 f = 0; (f = page_map_next_marked(calm_page_map, f)) != PAGE_MAP_END; f++)
 	{
 		PageMapFile *file = page_map_file(calm_page_map, f);
-		uint32 regions = page_map_file_regions(file);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
-		char path[PAGE_MAP_PATH_MAX];
+		char path[PAGE_MAP_FULL_PATH];
 
 		CHECK_FOR_INTERRUPTS();
 		if ((incarnation & 1) == 0)
 			continue;
 		page_map_path(calm_page_map, f, path);
 
-		for (uint32 number = 0; number < regions; number++)
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 		{
-			uint32 slot = page_map_slot(calm_page_map, file, number);
-			bool whole = page_map_is_whole(file, number);
-			Datum values[6];
-			bool nulls[6] = {false};
-			uint64 since = 0;
-			int32 old_pages = 0;
-			int32 new_pages = 0;
+			PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
+			uint32 pages = region ? page_map_region_count(region) : 0;
+			uint64 since = region ? pg_atomic_read_u64(&region->since) : 0;
+			Datum values[4];
+			bool nulls[4] = {false};
 
-			if (slot != 0)
-			{
-				PageMapRegion *region = page_map_region(calm_page_map, slot - 1);
-
-				old_pages = (int32) pg_atomic_read_u32(&region->count[1 - generation]);
-				new_pages = (int32) pg_atomic_read_u32(&region->count[generation]);
-				since = pg_atomic_read_u64(&region->since);
-			}
-			if (old_pages <= 0 && new_pages <= 0 && !whole)
-				continue;
 			/* the entry may have come to stand for another file meanwhile */
-			if (pg_atomic_read_u32(&file->incarnation) != incarnation)
-				break;
-
+			if (pages == 0 || pg_atomic_read_u32(&file->incarnation) != incarnation)
+				continue;
 			values[0] = CStringGetTextDatum(path);
 			values[1] = Int32GetDatum((int32) (number * PAGE_MAP_REGION_BLOCKS));
-			values[2] = Int32GetDatum(Max(old_pages, 0));
-			values[3] = Int32GetDatum(Max(new_pages, 0));
-			values[4] = BoolGetDatum(whole);
-			nulls[5] = since == 0;
-			values[5] = Float8GetDatum(since == 0 || now < since ? 0 : (now - since) / 1000.0);
+			values[2] = Int32GetDatum((int32) pages);
+			nulls[3] = since == 0;
+			values[3] = Float8GetDatum(since == 0 || now < since ? 0 : (now - since) / 1000.0);
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		}
 	}

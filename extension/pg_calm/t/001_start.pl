@@ -230,7 +230,7 @@ SKIP:
 	$difference = checkpoint_difference();
 	is($difference->{flushed_pages} + $difference->{fsynced_pages} + $difference->{suppressed_hints},
 		0, 'nothing is done');
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_regions'), 0, 'nothing is tracked');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_regions()'), 0, 'nothing is tracked');
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM hints'), '6000', 'the server works');
 	$node->stop;
 	my @warnings = grep { /WARNING/ } split /\n/, slurp_file($node->logfile, $log);
@@ -239,6 +239,32 @@ SKIP:
 		$warnings[0] // '',
 		qr/WARNING:  pg_calm is loaded but has no effect: could not make the import table writable/,
 		'which says what is wrong');
+}
+
+# --- without the environment of a test, the server has none of a test's settings
+{
+	local %ENV = %ENV;
+	my $name = 'pg_calm.flush_age';
+	my $log = -s $node->logfile;
+	my ($result, undef, $error);
+
+	$node->append_conf('postgresql.conf', "$name = '100ms'\n");
+	$node->start;
+	is(slurp_file($node->logfile, $log) =~ /LOG:  pg_calm: under test: PG_CALM_HOST_ROOT is/ ? 1 : 0, 1,
+		'a server under test says so');
+	is($node->safe_psql('postgres', "SHOW $name"), '100ms', 'and can be set to what a test needs');
+	$node->stop;
+	delete $ENV{PG_CALM_HOST_ROOT};
+	$log = -s $node->logfile;
+	$node->start;
+	unlike(slurp_file($node->logfile, $log), qr/under test/, 'an ordinary one is not under test');
+	($result, undef, $error) = $node->psql('postgres', "SHOW $name");
+	like($error, qr/unrecognized configuration parameter "$name"/, 'and has no such setting');
+	like(
+		slurp_file($node->logfile, $log),
+		qr/WARNING:  invalid configuration parameter name "$name"/,
+		'but starts with a configuration file that has it');
+	$node->stop;
 }
 
 done_testing();

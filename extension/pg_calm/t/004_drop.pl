@@ -62,7 +62,7 @@ foreach my $round (1 .. 4)
 	$oid = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE datname = 'victim'});
 	$node->safe_psql('victim', $fill);
 	$seen += $node->safe_psql('postgres',
-		"SELECT count(*) FROM pg_calm_regions WHERE path LIKE '%/base/$oid/%'");
+		"SELECT count(*) FROM pg_calm_regions() WHERE path LIKE '%/base/$oid/%'");
 	my $took = duration('postgres', 'DROP DATABASE victim');
 	$longest = $took if $took > $longest;
 }
@@ -72,7 +72,7 @@ ok(wait_for(sub { held_files() eq '' }, 5), 'the worker lets go of the files of 
 ok( wait_for(
 		sub {
 			$node->safe_psql('postgres',
-				"SELECT count(*) FROM pg_calm_regions WHERE path LIKE '%/base/$oid/%'") == 0;
+				"SELECT count(*) FROM pg_calm_regions() WHERE path LIKE '%/base/$oid/%'") == 0;
 		}),
 	'the map forgets dropped databases');
 
@@ -100,7 +100,7 @@ $node->safe_psql('postgres', "CREATE TABLESPACE space LOCATION '$tablespace'");
 $node->safe_psql(
 	'postgres', q{
 CREATE TABLE elsewhere TABLESPACE space AS SELECT i, repeat('x', 300) FROM generate_series(1, 20000) i});
-cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_calm_regions WHERE path LIKE '%/PG\_%'})
+cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_calm_regions() WHERE path LIKE '%/PG\_%'})
 	  + status_of($node)->{flushed_pages}, '>', 0, 'files of a tablespace are tracked');
 $node->safe_psql('postgres', 'DROP TABLE elsewhere');
 is($node->psql('postgres', 'DROP TABLESPACE space'), 0, 'a tablespace is dropped');
@@ -127,7 +127,7 @@ $load->finish;
 ok( wait_for(
 		sub {
 			my $status = status_of($node);
-			return $status->{unflushed_pages_old} + $status->{unflushed_pages_new} == 0
+			return $status->{unflushed_pages} == 0
 			  && $status->{in_flight_pages} == 0;
 		}),
 	'in the end all is flushed');

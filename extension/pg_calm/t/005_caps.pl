@@ -16,7 +16,7 @@ use Test::More;
 my $node = calm_node('caps');
 my $root = fake_host();
 
-$node->append_conf('postgresql.conf', "pg_calm.host_root = '$root'\npg_calm.write_bandwidth = 0\n");
+$node->append_conf('postgresql.conf', "pg_calm.write_bandwidth = 0\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 
@@ -270,12 +270,12 @@ sub unflushed
 {
 	my $status = status_of($node);
 
-	return $status->{unflushed_pages_old} + $status->{unflushed_pages_new};
+	return $status->{unflushed_pages};
 }
 
 remove_tree("$root/sys");
 write_file("$root/proc/vmstat",
-	"nr_dirty 0\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
+	"nr_dirty 10000\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
 write_file("$root/proc/diskstats", (join ' ', split(/:/, $device), 'disk0', (0) x 17) . "\n");
 make_path("$root/sys/block/disk0");
 write_file("$root/sys/class/bdi/$device/max_ratio_fine", "1000000\n");

@@ -18,7 +18,8 @@ use Time::HiRes qw(time usleep);
 my $why = cannot_trace();
 plan skip_all => $why if $why;
 
-my $node = calm_node('errors', q{
+# paths are long, as some are
+my $node = calm_node('errors_' . 'x' x 100, q{
 pg_calm.flush_age = '1h'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
@@ -44,6 +45,7 @@ TRUNCATE load;
 INSERT INTO load SELECT i, 0, repeat('x', 300) FROM generate_series(1, 20000) i;
 CHECKPOINT;
 UPDATE load SET n = n + 1 WHERE id % 300 = 0});
+	my $load = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('load')});
 	my ($handle, $file) =
 	  trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,fdatasync,sync_file_range');
 	$node->safe_psql('postgres', 'CHECKPOINT');
@@ -52,6 +54,8 @@ UPDATE load SET n = n + 1 WHERE id % 300 = 0});
 	my %calls;
 	foreach my $line (split /\n/, slurp_file($file))
 	{
+		# those of catalogs and of the index, which are small, are obeyed
+		$calls{hints}++ if $line =~ m{^sync_file_range\(\d+<[^>]*/\Q$load\E>};
 		next unless $line =~ m{(\w+)\(\d+<[^>]*/((base|global)/[^/>]*/?|pg_\w+)};
 		my ($call, $place) = ($1, $2);
 		$place =~ s{^(base|global)/.*}{data};
@@ -88,8 +92,8 @@ foreach my $mode ('on', 'shadow', 'off')
 {
 	is(fsyncs($by_mode{$mode}), fsyncs($by_mode{stock}), "the same fsyncs in mode $mode");
 }
-cmp_ok($by_mode{stock}->{'sync_file_range data'} // 0, '>', 0, 'stock obeys flush hints');
-is($by_mode{on}->{'sync_file_range data'} // 0, 0, 'in mode on flush hints are dropped');
+cmp_ok($by_mode{stock}->{hints} // 0, '>', 0, 'stock obeys flush hints');
+is($by_mode{on}->{hints} // 0, 0, 'in mode on flush hints are dropped');
 foreach my $mode ('shadow', 'off')
 {
 	is(
@@ -209,7 +213,7 @@ INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
 ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 $node->reload;
 ok( $node->wait_for_log(
-		qr/PANIC:  pg_calm: could not (start writeback of|write back) file ".*": No space left on device/,
+		qr/PANIC:  pg_calm: could not (start writeback of|write back) file "\/[^"]*x_data\/pgdata\/base\/\d+\/\d+": No space left on device/,
 		$log),
 	'an error ends in PANIC of the worker, which names the file');
 $handle->finish;

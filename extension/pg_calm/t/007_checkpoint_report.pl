@@ -1,6 +1,6 @@
 
-# Reports of checkpoints and histograms of I/O times, compared with what the
-# server logs, with what strace counts, and with delays that it injects.
+# Reports of checkpoints, compared with what the server logs, with what strace counts, and
+# with delays that it injects.
 
 use strict;
 use warnings;
@@ -13,10 +13,6 @@ use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
-
-my @phases = qw(slots_time clog_time subtrans_time multixact_time other_slru_time
-  buffer_scan_time write_time sync_time end_time);
 
 my $node = calm_node('report', q{
 max_wal_size = 4GB
@@ -24,7 +20,7 @@ wal_level = logical
 max_wal_senders = 4
 track_commit_timestamp = on
 bgwriter_lru_maxpages = 0
-pg_calm.checkpoint_history = 5
+log_checkpoints = on
 pg_calm.flush_age = '1h'
 });
 $node->start;
@@ -56,22 +52,8 @@ sub row_of
 sub last_report
 {
 	my ($on) = @_;
-	return row_of($on // $node, 'SELECT * FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1');
-}
-
-# Files of a checkpoint in pg_calm_checkpoint_files, as far as they meet a condition
-sub files_of
-{
-	my ($id, $where) = @_;
-	return $node->safe_psql('postgres',
-		"SELECT file FROM pg_calm_checkpoint_files WHERE checkpoint = $id AND $where ORDER BY file");
-}
-
-sub calls
-{
-	my ($scope, $where) = @_;
-	return $node->safe_psql('postgres',
-		"SELECT coalesce(sum(count), 0) FROM pg_calm_io_histogram WHERE scope = '$scope' AND $where");
+	return row_of($on // $node,
+		'SELECT *, extract(epoch FROM ended - started) * 1000 AS total_time FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1');
 }
 
 sub set
@@ -127,17 +109,15 @@ COMMIT;
 		\$out,
 		'2>',
 		\$err);
+	my $now;
 	ok( wait_for(
 			sub {
-				my $now = last_report();
-				return
-				     ($now->{status}          // '') eq 'running'
-				  && ($now->{buffers_written} // 0) > 0
-				  && $now->{buffers_written} < ($now->{buffers_dirty} // 0);
+				$now = last_report();
+				return ($now->{status} // '') eq 'running' && ($now->{buffers_written} // 0) > 0;
 			},
 			60),
 		'the first checkpoint shows how far it is');
-	note(join ', ', map { "$_=" . (last_report()->{$_} // 'null') } sort keys %{ last_report() });
+	is($now->{write_time}, undef, 'which still writes');
 	# makes it hurry
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	$backup->finish;
@@ -146,30 +126,6 @@ COMMIT;
 # --- one checkpoint, and what the server logs of it
 
 my ($report, $text, $wrote, $write, $sync, $total, $files, $longest);
-
-# The sum of some phases, in milliseconds
-sub sum_of
-{
-	my $sum = 0;
-
-	$sum += $report->{$_} // 0 foreach @_;
-	return $sum;
-}
-
-# Pairs of times that are the same one, ours in milliseconds and as the server logs it
-sub same_times
-{
-	my @written = grep { !/^(slots|sync|end)_time$/ } @phases;
-
-	return (
-		[ 'total_time', $report->{total_time}, $total ],
-		[ 'sync_time', $report->{sync_time}, $sync ],
-		[ 'the sum of what is written', sum_of(@written), $write ],
-		[ 'the sum of all', sum_of(@phases), $total ]);
-}
-
-# How far apart they are, in milliseconds
-sub apart { return abs($_[0]->[1] - $_[0]->[2] * 1000); }
 
 # Two clocks are read one after the other: a process that loses its processor in
 # between tells another time.  Times that are wrong are so each time.
@@ -187,108 +143,26 @@ foreach (1 .. 10)
 	($wrote, $write, $sync, $total, $files, $longest) = $text =~
 	  /checkpoint complete: wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/
 	  or last;
-	last unless grep { apart($_) > 2 } same_times();
+	last
+	  unless abs($report->{sync_time} - $sync * 1000) > 2 || abs($report->{total_time} - $total * 1000) > 2;
 }
 
 is($report->{kind}, 'checkpoint', 'kind');
 is($report->{reason}, 'requested', 'reason of a CHECKPOINT command');
-is($report->{flags}, 'immediate force wait', 'its flags');
 is($report->{status}, 'complete', 'status');
-is($report->{mode}, 'on', 'mode');
-foreach my $phase (@phases)
-{
-	isnt($report->{$phase}, undef, "$phase is known");
-}
 like(
 	$text,
-	qr/^.*LOG:  pg_calm: checkpoint $report->{id} \(requested\): slots=\d.*, clog=.*, buffer scan=.*, sync=.*, dirty=$report->{buffers_dirty} buffers, written=$report->{buffers_written} buffers, .*WAL flushes=$report->{wal_flushes}, average=.* ms, unflushed at sync=$report->{unflushed_pages_at_sync} pages, sync files=$report->{files_synced}, slowest=.* \(\Q$report->{slowest_file}\E\)$/m,
+	qr/^.*LOG:  pg_calm: checkpoint $report->{id} \(requested\): bridged=$report->{bridged_pages} pages, unflushed at sync=$report->{unflushed_pages_at_sync} pages, drain=0.000 s, fsync=[\d.]+ s, slowest=[\d.]+ s \(\Q$report->{slowest_file}\E\)$/m,
 	'there is a log line');
-is(scalar(() = $text =~ /pg_calm: checkpoint/g), 1, 'there is one');
-
-ok(defined $longest, 'the server logs the checkpoint');
+is(() = $text =~ /pg_calm: checkpoint/g, 1, 'and no other');
 is($report->{files_synced}, $files, 'files synced are as logged');
-cmp_ok($report->{buffers_written}, '>=', 200, 'buffers of tables are written');
-# until 17 the server counts pages of SLRUs too
-cmp_ok($report->{buffers_written}, '<=', $wrote,      'no more than logged');
-cmp_ok($report->{buffers_written}, '>=', $wrote - 20, 'and no fewer, but for SLRUs');
-is($report->{buffers_dirty}, $report->{buffers_written},
-	'nobody else writes here: buffers found dirty are those written');
-
-cmp_ok(apart($_), '<=', 2, "$_->[0] is as it should be") foreach same_times();
-is($report->{drain_time}, undef, 'a CHECKPOINT command does not drain');
-cmp_ok($report->{fsync_time}, '<=', $report->{sync_time}, 'fsync_time is a part of sync_time');
-cmp_ok($report->{fsync_time}, '>=', $report->{slowest_file_time}, 'with the slowest in it');
-cmp_ok($report->{slowest_file_time}, '<=', $longest * 1000 + 1, 'slowest_file_time is as logged');
-cmp_ok($report->{device_operations}, '>', 0, 'device operations');
-cmp_ok($report->{unflushed_pages_at_sync}, '>=', $report->{buffers_written}, 'unflushed pages');
-
-# a count that is right although the list before was longer
-$node->safe_psql('postgres', 'UPDATE second SET n = n + 1; CHECKPOINT');
-cmp_ok(last_report()->{buffers_dirty}, '<', 100, 'a shorter list of dirty buffers after a longer one');
-is(last_report()->{buffers_dirty}, last_report()->{buffers_written}, 'and it is right');
-
-# --- WAL before and after; the later spans are looked at later
-
-my $wal_id;
-
-sub wal_report
-{
-	return row_of($node, "SELECT * FROM pg_calm_checkpoints WHERE id = $wal_id");
-}
-
-# Whether something holds of that report, and the server's clock
-sub wal_holds
-{
-	my ($condition) = @_;
-
-	return $node->safe_psql('postgres', "SELECT $condition FROM pg_calm_checkpoints WHERE id = $wal_id") eq 't';
-}
-
-sub full_page_images
-{
-	return $node->safe_psql('postgres', 'SELECT wal_fpi FROM pg_stat_wal');
-}
-
-# The worker looks at WAL once a second, and divides what is between two looks by
-# time.  So what is written before is of the last 5 s, and what is written after
-# comes when the worker has seen the start, and is counted 3 s, the longest
-# time between two looks, before the 5 s are over.  On a busy machine that takes
-# several tries.
-my $in_time = 0;
-foreach (1 .. 10)
-{
-	usleep(6_500_000);
-	$node->safe_psql('postgres',
-		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 3000000)); CHECKPOINT});
-	$wal_id = last_report()->{id};
-	wait_for(sub { defined wal_report()->{wal_bytes_before_5s} }) or die 'timed out';
-	my $images = full_page_images();
-	$node->safe_psql('postgres',
-		q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
-	wait_for(sub { full_page_images() >= $images + 100 }) or die 'timed out';
-	$in_time = wal_holds(q{clock_timestamp() < started + interval '2 s'});
-	last if $in_time;
-}
-ok($in_time, 'WAL is written right after the start');
-ok( wal_holds(qq{(wal_bytes_after_${_}s IS NULL OR clock_timestamp() >= started + interval '$_ s')}),
-	"what is not over is not known: $_ s")
-  foreach (5, 30);
-my $early = 0;
-ok( wait_for(
-		sub {
-			$early += !wal_holds(q{(wal_bytes_after_5s IS NULL OR clock_timestamp() >= started + interval '5 s')});
-			return defined wal_report()->{wal_bytes_after_5s};
-		}),
-	'it is when 5 s are over');
-is($early, 0, 'and not before');
-$report = wal_report();
-cmp_ok($report->{wal_bytes_before_5s}, '>=', 3_000_000,  'WAL before the start');
-cmp_ok($report->{wal_bytes_before_5s}, '<',  9_000_000,  'and not that after it');
-cmp_ok($report->{wal_bytes_after_5s},  '>=', 9_000_000,  'WAL after the start');
-cmp_ok($report->{wal_bytes_after_5s},  '<',  15_000_000, 'and not twice');
-cmp_ok($report->{wal_fpi_after_5s}, '>=', 100, 'full-page images after the start');
-ok(wal_holds(q{(wal_bytes_before_30s IS NULL OR started > pg_postmaster_start_time() + interval '30 s')}),
-	'of what was before the start of the server nothing is known');
+cmp_ok(abs($report->{sync_time} - $sync * 1000),   '<=', 2, 'so is the time of sync');
+cmp_ok(abs($report->{total_time} - $total * 1000), '<=', 2, 'and that of all');
+# of the server's write phase the start is left out
+cmp_ok($report->{write_time} + 2, '>=', $write * 1000, 'the time of writing is no less');
+cmp_ok($report->{write_time} + $report->{sync_time}, '<=', $report->{total_time} + 1, 'and no more than is left');
+cmp_ok($report->{fsync_time}, '<=', $report->{sync_time} + 1, 'fsync calls are a part of sync');
+is($report->{drain_time}, undef, 'an immediate one is not drained');
 
 # --- what strace sees
 
@@ -297,98 +171,58 @@ SKIP:
 	my $why = cannot_trace();
 	my $data = $node->data_dir;
 	my $first = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('first')});
-	skip $why, 66 if $why;
+	skip $why, 28 if $why;
 
 	foreach my $mode ('on', 'shadow', 'off')
 	{
 		set('pg_calm.mode', $mode);
 		$node->safe_psql('postgres', $dirty);
-		my $before = calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'});
-		my $writes = calls('server', q{backend_type = 'checkpointer' AND operation = 'write'});
-		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64,sync_file_range');
+		my $log = -s $node->logfile;
+		my ($handle, $file) = trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=fsync,pwrite64');
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		finish_trace($handle);
 		my @fsyncs = grep { /^fsync/ } split /\n/, slurp_file($file);
 		my @pages = grep { m{^pwrite64\(\d+<[^>]*/(base|global)/} } split /\n/, slurp_file($file);
 		my $data_files = grep { m{/(base|global)/(?!pg_control)[\w/]+>} } @fsyncs;
-		my $hints = grep { /^sync_file_range/ } split /\n/, slurp_file($file);
 		my $slru_files = grep { m{/pg_(xact|commit_ts|multixact/\w+)/\w+>} } @fsyncs;
 
 		$report = last_report();
-		is($report->{mode}, $mode, "mode $mode");
-		is($report->{files_synced}, $data_files + $slru_files, 'files synced are those that strace sees');
+		is($report->{files_synced}, $data_files + $slru_files, "mode $mode: files synced are those that strace sees");
 		is($report->{buffers_written}, scalar(@pages), 'buffers written too');
-		# in mode on they are held in their place
-		my $hinted = $node->safe_psql('postgres',
-			"SELECT sum(flush_hints) FROM pg_calm_checkpoint_files WHERE checkpoint = $report->{id}");
-		ok($mode eq 'on' ? $hinted > 0 && $hints == 0 : $hinted == $hints, 'flush hints are counted by file')
-		  or note("$hinted hints, $hints calls");
-		is( calls('checkpoint', q{backend_type = 'checkpointer' AND operation = 'fsync'}),
-			$data_files, 'each fsync of a data file is in the histogram of the checkpoint');
-		is(calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync'}) - $before,
-			$data_files, 'and in that of the server');
-		is( calls('checkpoint', q{backend_type = 'checkpointer' AND operation = 'fsync other'}),
-			@fsyncs - $data_files, 'each other fsync is counted apart');
-		$writes =
-		  calls('server', q{backend_type = 'checkpointer' AND operation = 'write'}) - $writes;
+		is(slurp_file($node->logfile, $log) =~ /pg_calm: checkpoint/ ? 1 : 0,
+			$mode eq 'off' ? 0 : 1, 'there is a log line but in mode off');
 		if ($mode eq 'off')
 		{
-			is($writes, 0, 'writes are not timed in mode off');
-			is($report->{unflushed_pages_at_sync}, undef, 'nor is anything known to be unflushed');
+			is($report->{unflushed_pages_at_sync}, undef, 'nothing is known to be unflushed');
 		}
 		else
 		{
-			cmp_ok(abs($writes - @pages / 8), '<=', 1, 'one write in eight is timed');
 			cmp_ok($report->{unflushed_pages_at_sync}, '>', 0, 'unflushed pages are known');
-			cmp_ok($report->{device_operations}, '>', 0, 'operations are counted');
 		}
 	}
 	set('pg_calm.mode', 'on');
 
 	# --- a second that passes in a known place is found in its column
 
-	my @places = (
-		[ 'slots_time',      'fsync',    'pg_logical/mappings' ],
-		[ 'clog_time',       'fsync',    'pg_xact' ],
-		[ 'clog_time',       'pwrite64', 'pg_xact/0000' ],
-		[ 'other_slru_time', 'fsync',    'pg_commit_ts' ],
-		[ 'subtrans_time',   'pwrite64', 'pg_subtrans/0000' ],
-		[ 'multixact_time',  'pwrite64', 'pg_multixact/offsets/0000' ],
-		[ 'multixact_time',  'fsync',    'pg_multixact/offsets' ],
-		[ 'multixact_time',  'fsync',    'pg_multixact/members' ],
-		[ 'write_time',      'pwrite64', $first ],
-		[ 'sync_time',       'fsync',    'pg_xact/0000' ],
-		[ 'sync_time',       'fsync',    $first ],
-		[ 'end_time',        'fsync',    'global/pg_control' ]);
-	foreach my $place (@places)
+	foreach my $place (
+		[ 'write_time', 'fsync',    'pg_xact' ],
+		[ 'write_time', 'pwrite64', $first ],
+		[ 'sync_time',  'fsync',    $first ])
 	{
 		my ($column, $call, $path) = @$place;
 
-		# a busy device may take a second by itself: once more then
-		foreach (1 .. 5)
-		{
-			$node->safe_psql('postgres', $dirty);
-			my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
-				'-e', "inject=$call:delay_enter=1000000:when=1");
-			$node->safe_psql('postgres', 'CHECKPOINT');
-			finish_trace($handle);
-			$report = last_report();
-			last if sum_of(@phases) - $report->{$column} < 1000;
-		}
-		my ($longest_phase) = sort { $report->{$b} <=> $report->{$a} } @phases;
-		is($longest_phase, $column, "$column has the delay of $call($path)");
-		cmp_ok($report->{$column}, '>=', 1000, 'all of it');
-		if ($column eq 'sync_time')
-		{
-			is($report->{slowest_file}, $path, 'it is the slowest file');
-			cmp_ok($report->{slowest_file_time}, '>=', 1000, 'whose time is known');
-			cmp_ok($report->{fsync_time},        '>=', 1000, 'and is a part of fsync_time');
-			is(files_of($report->{id}, q{fsync_time >= 1000}), $path, 'and the only file with a long fsync');
-		}
+		$node->safe_psql('postgres', $dirty);
+		my ($handle) = trace(process_id($node, 'checkpointer'), '-P', "$data/$path",
+			'-e', "inject=$call:delay_enter=1000000:when=1");
+		$node->safe_psql('postgres', 'CHECKPOINT');
+		finish_trace($handle);
+		$report = last_report();
+		cmp_ok($report->{$column}, '>=', 1000, "$column has the delay of $call($path)");
+		next if $column ne 'sync_time';
+		is($report->{slowest_file}, $path, 'it is the slowest file');
+		cmp_ok($report->{slowest_file_time}, '>=', 1000, 'whose time is known');
+		cmp_ok($report->{fsync_time},        '>=', 1000, 'and is a part of fsync_time');
 	}
-	cmp_ok(
-		calls('server', q{backend_type = 'checkpointer' AND operation = 'fsync' AND upper_bound > 1000000}),
-		'>=', 1, 'the histogram has it too');
 
 	# --- failure
 
@@ -404,12 +238,7 @@ SKIP:
 	is(last_report()->{status}, 'complete', 'the next one is complete');
 }
 
-# --- history
-
-is( $node->safe_psql('postgres', 'SELECT max(id) - min(id) + 1, count(*), max(id) > 5 FROM pg_calm_checkpoints'),
-	'5|5|t', 'the history has the last reports');
-
-# --- caused by WAL; a report of a checkpoint under way
+# --- caused by WAL
 
 set('max_wal_size', '32MB');
 set('checkpoint_completion_target', '0.9');
@@ -423,15 +252,13 @@ foreach (1 .. 8)
 ok( wait_for(
 		sub {
 			$node->safe_psql('postgres',
-				"SELECT count(*) FROM pg_calm_checkpoints WHERE id > $before AND reason = 'wal' AND flags = 'wal'"
-			) > 0;
+				"SELECT count(*) FROM pg_calm_checkpoints WHERE id > $before AND reason = 'wal'") > 0;
 		}),
 	'a checkpoint caused by WAL says so');
 set('max_wal_size', '4GB');
 ok(wait_for(sub { last_report()->{status} eq 'complete' }), 'it is completed');
 
-# --- drain, which nobody helps with: it is given up after a tenth of its time, as
-# is that of the first file
+# --- drain, which nobody helps with: it takes as long as it may, however long that is
 
 set('checkpoint_completion_target', '0.01');
 set('pg_calm.drain_threshold',      '0');
@@ -450,31 +277,20 @@ my $drained = "SELECT * FROM pg_calm_checkpoints WHERE id > $before AND drain_ti
 ok(wait_for(sub { defined row_of($node, $drained)->{id} }), 'a checkpoint with a drain');
 kill 'CONT', $worker;
 $report = row_of($node, $drained);
-# of a coarse clock
-cmp_ok($report->{drain_time},      '>=', 700, 'the wait is drain_time');
-cmp_ok($report->{undrained_pages}, '>',  0,    'pages are left');
-# what was fsynced before the last drain is none of them
-cmp_ok($report->{undrained_pages}, '<=', $report->{unflushed_pages_at_sync}, 'no more than there were');
-cmp_ok(abs($report->{total_time} - sum_of(@phases)), '<=', 1, 'total_time is the sum of all, sync_time with the drain');
+cmp_ok($report->{drain_time}, '>', 0, 'the wait is drain_time');
 cmp_ok($report->{drain_time} + $report->{fsync_time}, '<=', $report->{sync_time} + 1,
 	'drain_time and fsync_time are parts of sync_time');
-
 # the server's own figures are what the server has measured, which waited
 ok( slurp_file($node->logfile, $log) =~
-	  /pg_calm: checkpoint $report->{id} \(\w+\): .*, sync=([\d.]+) s, drain in sync=([\d.]+) s, fsync in sync=([\d.]+) s, .*\n(?:.*\n)*?.*checkpoint complete: .*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=\d+, longest=([\d.]+) s/,
+	  /pg_calm: checkpoint $report->{id} \(\w+\): .*, drain=([\d.]+) s, fsync=([\d.]+) s.*\n(?:.*\n)*?.*checkpoint complete: .*?sync=([\d.]+) s, total=/,
 	'both log it');
-my ($our_sync, $drain, $fsync);
-($our_sync, $drain, $fsync, $write, $sync, $total, $longest) = ($1, $2, $3, $4, $5, $6, $7);
+my ($drain, $fsync);
+($drain, $fsync, $sync) = ($1, $2, $3);
 # each is rounded, or cut, to milliseconds
-cmp_ok($sync + 0.002,  '>=', $longest,       'the sync phase is no shorter than its longest file');
-cmp_ok($sync + 0.002,  '>=', $drain + $fsync, 'and has the drain and the fsync calls in it');
-cmp_ok($total + 0.003, '>=', $write + $sync, 'the phases are no longer than the checkpoint');
-# the same by two clocks, far less apart than the drain is long
+cmp_ok($sync + 0.002, '>=', $drain + $fsync, 'the server\'s sync phase has the drain and the fsync calls in it');
 cmp_ok(abs($sync * 1000 - $report->{sync_time}), '<=', 300, 'sync_time is the server\'s');
-foreach ([ 'sync_time', $our_sync ], [ 'drain_time', $drain ], [ 'fsync_time', $fsync ])
-{
-	cmp_ok(abs($report->{ $_->[0] } - $_->[1] * 1000), '<=', 1, "$_->[0] is in our line");
-}
+cmp_ok(abs($report->{drain_time} - $drain * 1000), '<=', 1, 'drain_time is in our line');
+cmp_ok(abs($report->{fsync_time} - $fsync * 1000), '<=', 1, 'so is fsync_time');
 ok(wait_for(sub { server_sync_time() - $sync_time >= $report->{drain_time} }),
 	'the drain is in the time of sync in the statistics');
 set('max_wal_size', '4GB');
@@ -486,10 +302,10 @@ $log = -s $node->logfile;
 $node->safe_psql('postgres', $dirty . 'CHECKPOINT');
 $report = last_report();
 is($report->{reason}, 'unknown', 'the reason is not known without log_checkpoints');
-is($report->{flags}, undef, 'nor are the flags');
 is($report->{status}, 'complete', 'the rest is');
 isnt($report->{ended}, undef, 'and the end');
-is($report->{buffers_dirty}, $report->{buffers_written}, 'and the dirty buffers');
+cmp_ok($report->{buffers_written}, '>', 0, 'and the buffers');
+is($report->{drain_time}, undef, 'one of which nothing is known does not wait');
 unlike(slurp_file($node->logfile, $log), qr/pg_calm: checkpoint/, 'there is no log line');
 
 # with no data file open in the checkpointer, nothing tells the end at once
@@ -505,48 +321,29 @@ set('fsync',           'off');
 $node->safe_psql('postgres', $dirty . 'CHECKPOINT');
 $report = last_report();
 is($report->{status},       'complete', 'without fsync, too, a checkpoint is completed');
-is($report->{clog_time},    undef,      'but phases that end with an fsync are not known');
 is($report->{files_synced}, 0,          'no file is fsynced');
 isnt($report->{write_time}, undef, 'the time of writing is known');
-is($report->{buffers_dirty}, $report->{buffers_written}, 'and the buffers');
+cmp_ok($report->{buffers_written}, '>', 0, 'and the buffers');
 set('fsync',           'on');
 set('log_checkpoints', 'off');
 
-# --- reset
+# --- history
 
-my $status = status_of($node);
-$node->safe_psql('postgres', 'SELECT pg_calm_reset()');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_calm_checkpoints'), 0, 'no reports');
-is(calls('server', q{operation = 'fsync'}),                                 0, 'no counts');
-is(calls('checkpoint', 'true'), 0, 'none for the last checkpoint');
-cmp_ok(status_of($node)->{device_operations},
-	'>=', $status->{device_operations}, 'pg_calm_status is left alone');
+$node->safe_psql('postgres', 'CHECKPOINT; ' x 100);
+is( $node->safe_psql('postgres', 'SELECT max(id) - min(id) + 1, count(*), max(id) > 100 FROM pg_calm_checkpoints'),
+	'100|100|t', 'the history has the last reports');
 
-# --- by time, and the 30 s after
+# --- by time
 
-$node->safe_psql('postgres', q{CHECKPOINT; SELECT pg_logical_emit_message(false, 'calm', 'x')});
-$wal_id = last_report()->{id};
-$node->safe_psql('postgres',
-	q{SELECT pg_logical_emit_message(false, 'calm', repeat('x', 9000000)); UPDATE first SET n = n + 1});
 $node->safe_psql('postgres', q{ALTER SYSTEM SET checkpoint_timeout = '30s'});
 $node->reload;
-# with WAL all the while: what was written first may just not be of the last 30 s
 ok( wait_for(
 		sub {
 			$node->safe_psql('postgres', q{SELECT pg_logical_emit_message(false, 'calm', 'x')});
-			$node->safe_psql('postgres',
-				q{SELECT count(*) FROM pg_calm_checkpoints WHERE reason = 'time' AND flags IS NULL}) > 0;
+			$node->safe_psql('postgres', q{SELECT count(*) FROM pg_calm_checkpoints WHERE reason = 'time'}) > 0;
 		},
 		60),
 	'a checkpoint by time is known as such without log_checkpoints');
-ok(wait_for(sub { defined wal_report()->{wal_bytes_after_30s} }, 60), 'WAL of 30 s is known');
-$report = wal_report();
-cmp_ok($report->{wal_bytes_after_30s}, '>=', $report->{wal_bytes_after_5s}, 'and includes that of 5 s');
-# both are due 30 s after the last one: it may just have begun, and the worker looks a little later
-ok(wait_for(sub { defined last_report()->{wal_bytes_before_30s} }, 10), 'WAL of the 30 s before is, too');
-$report = last_report();
-is($report->{reason}, 'time', 'the last report is of the checkpoint by time');
-cmp_ok($report->{wal_bytes_before_30s} // 0, '>', $report->{wal_bytes_before_5s} // 0, 'and is more than that of 5 s');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 $node->reload;
 

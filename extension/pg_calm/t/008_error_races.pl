@@ -32,11 +32,11 @@ $node->safe_psql(
 CREATE EXTENSION pg_calm;
 CREATE TABLE load (id int PRIMARY KEY, filler text);
 ALTER TABLE load ALTER filler SET STORAGE PLAIN;
-INSERT INTO load SELECT i, repeat('x', 7000) FROM generate_series(1, 20) i;
+INSERT INTO load SELECT i, repeat('x', 7000) FROM generate_series(1, 200) i;
 CREATE TABLE other AS SELECT i FROM generate_series(1, 1000) i;
 CHECKPOINT});
 
-my $rows = 20;
+my $rows = 200;
 my $log;
 
 # Held by strace at the end of a system call, not just passing through one; strace itself
@@ -255,6 +255,7 @@ pg_calm.flush_age = '10ms'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
 pg_calm.worker_timeout = '1s'
+checkpoint_flush_after = 0
 });
 	{
 		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_SLOW_FDATASYNC};
@@ -262,7 +263,7 @@ pg_calm.worker_timeout = '1s'
 		$node->start;
 	}
 	$node->safe_psql('postgres', q{CREATE EXTENSION pg_calm; CREATE TABLE load (id int, filler text); CHECKPOINT});
-	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1000) i});
+	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i});
 	ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }), 'the worker is in a call that takes long');
 	is($node->psql('postgres', 'CHECKPOINT'), 0, 'a checkpoint waits for it');
 	unlike(slurp_file($node->logfile), qr/PANIC/, 'and nothing ends');

@@ -27,14 +27,14 @@ $node->safe_psql('postgres', 'CREATE TABLE late (i int); INSERT INTO late VALUES
 my $round = 0;
 my $panic = qr/PANIC:  .*: Input\/output error/;
 
-# Pages dirty all over the table, and enough WAL for a checkpoint, which may
-# end the session while it still writes
+my @waiting;
+
+# Pages dirty all over the table, and a checkpoint
 sub cause_checkpoint
 {
 	$round++;
-	my $seen = begun_by_wal($node);
-	$node->psql('postgres', "UPDATE t SET n = $round WHERE id % 7 = 0");
-	fill_wal($node, $seen);
+	$node->safe_psql('postgres', "UPDATE t SET n = $round WHERE id % 7 = 0");
+	push @waiting, begin_checkpoint($node);
 	return;
 }
 
@@ -46,7 +46,7 @@ sub recovers
 
 	ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
 		"$name: the server recovers");
-	$_->finish foreach @handles;
+	$_->finish foreach @handles, splice(@waiting);
 	my $text = slurp_file($node->logfile, $log);
 	# what the recovery itself does may complete
 	$text =~ s/all server processes terminated; reinitializing.*//s;

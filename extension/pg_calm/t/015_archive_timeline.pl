@@ -16,9 +16,10 @@ use Test::More;
 my $archive = PostgreSQL::Test::Utils::tempdir();
 my $primary = calm_node(
 	'primary', qq{
+shared_preload_libraries = 'pg_calm_archive'
 archive_mode = on
-archive_library = 'pg_calm'
-pg_calm.archive_directory = '$archive'
+archive_library = 'pg_calm_archive'
+pg_calm_archive.directory = '$archive'
 max_wal_senders = 5
 wal_level = replica
 hot_standby = on
@@ -38,7 +39,7 @@ sub archived
 }
 
 $primary->start;
-$primary->safe_psql('postgres', 'CREATE EXTENSION pg_calm; CREATE TABLE t AS SELECT 1 AS n');
+$primary->safe_psql('postgres', 'CREATE EXTENSION pg_calm_archive; CREATE TABLE t AS SELECT 1 AS n');
 $primary->backup('base');
 $primary->safe_psql('postgres', 'INSERT INTO t VALUES (2)');
 $primary->safe_psql('postgres', 'SELECT pg_switch_wal()');

@@ -9,7 +9,6 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
-use IPC::Run qw(start);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -44,20 +43,6 @@ sub checkpoint_adds
 
 	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0; CHECKPOINT');
 	return status_of($node)->{$counter} - $before;
-}
-
-# Flush hints for a table's file that reach the kernel in a checkpoint
-sub hints_obeyed
-{
-	my ($table) = @_;
-	my $file = $node->safe_psql('postgres', "SELECT pg_relation_filenode('$table')");
-	my ($handle, $trace) =
-	  trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=sync_file_range');
-
-	$node->safe_psql('postgres', 'CHECKPOINT');
-	finish_trace($handle);
-	my $hints = () = slurp_file($trace) =~ m{^sync_file_range\(\d+<[^>]*/\Q$file\E>}mg;
-	return $hints;
 }
 
 # The checkpointer takes settings over before a checkpoint
@@ -98,7 +83,7 @@ SKIP:
 	$node->safe_psql('postgres', q{
 CREATE TABLE elsewhere TABLESPACE other AS SELECT i, repeat('x', 1900) FROM generate_series(1, 2000) i});
 	is(region_counts($node, 'elsewhere'), 'none', 'a file on another device is not tracked');
-	cmp_ok(hints_obeyed('elsewhere'), '>', 0, 'its hints are obeyed');
+	cmp_ok(hints_obeyed($node, 'elsewhere'), '>', 0, 'its hints are obeyed');
 	like(degraded(), qr/^files on other devices than the data directory's are left as without pg_calm$/,
 		'and that is named');
 	$node->safe_psql('postgres', 'DROP TABLE elsewhere');
@@ -106,28 +91,8 @@ CREATE TABLE elsewhere TABLESPACE other AS SELECT i, repeat('x', 1900) FROM gene
 	$node->restart;
 }
 
-# --- the file table is full
-
-SKIP:
-{
-	skip "hints can't be seen: $cannot", 3 if $cannot;
-	# it has some 2,980 places in the least memory; no checkpoint is to clear it
-	$node->append_conf('postgresql.conf', "pg_calm.page_map_memory = '1MB'\nmax_wal_size = 4GB\n");
-	$node->restart;
-	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
-	is(hints_obeyed('t'), 0, 'hints for a file in the table are dropped');
-	$node->safe_psql('postgres', q{
-DO $$ BEGIN FOR i IN 1 .. 3000 LOOP EXECUTE format('CREATE TABLE many_%s AS SELECT 1 AS i', i); END LOOP; END $$;
-DO $$ BEGIN FOR i IN 3001 .. 6000 LOOP EXECUTE format('CREATE TABLE many_%s AS SELECT 1 AS i', i); END LOOP; END $$;
-CREATE TABLE late AS SELECT i, repeat('x', 1900) FROM generate_series(1, 2000) i});
-	is(region_counts($node, 'late'), 'none', 'the file table is full');
-	cmp_ok(hints_obeyed('late'), '>', 0, 'hints for a file that got no place are obeyed');
-}
-
 # --- a worker that hangs
 
-$node->append_conf('postgresql.conf', "pg_calm.page_map_memory = '32MB'\nmax_wal_size = 64MB\n");
-$node->restart;
 $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'hints are dropped');
 my $worker = status_of($node)->{worker_pid};
@@ -136,12 +101,12 @@ ok(wait_for(sub { degraded() =~ /^the writeback worker does not respond/ }), 'a 
 is(checkpoint_adds('suppressed_hints'), 0, 'hints are obeyed');
 
 my $done = checkpoints_completed($node);
-my $seen = begun_by_wal($node);
 $node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
-fill_wal($node, $seen);
+my $asked = begin_checkpoint($node);
 my $drained = 0;
 ok(wait_for(sub { $drained += drains($node); return checkpoints_completed($node) > $done }, 30),
 	'a checkpoint ends');
+$asked->finish;
 is($drained, 0, 'without a wait for it');
 is($node->safe_psql('postgres',
 		'SELECT drain_time IS NULL FROM pg_calm_checkpoints ORDER BY id DESC LIMIT 1'),
@@ -153,7 +118,7 @@ cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'and hints are dropped agai
 
 # --- a file that can't be opened
 
-$node->append_conf('postgresql.conf', "max_wal_size = 4GB\ncheckpoint_flush_after = 0\n");
+$node->append_conf('postgresql.conf', "checkpoint_flush_after = 0\n");
 $node->restart;
 $node->safe_psql('postgres', 'CHECKPOINT');
 my $file = $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});

@@ -19,7 +19,6 @@ use Time::HiRes qw(time usleep);
 # What the device has done is what the test says
 my $root = fake_host();
 my $node = calm_node('probe', qq{
-pg_calm.host_root = '$root'
 pg_calm.write_bandwidth = 0
 pg_calm.iops = 1000
 pg_calm.io_size = '256kB'
@@ -105,11 +104,6 @@ foreach my $disk ('sda', 'sdb')
 usleep(4_000_000);    # read every 3 s
 is(probes_at(0, 300), 0, 'what a volume is made of is not counted again');
 cmp_ok(probes_at(0, 1000), '>', 0, 'but what it does itself is');
-
-set('pg_calm.latency_probe = off');
-is(probes_at(0, 1000), 0, 'nor if that is switched off');
-set('pg_calm.latency_probe = on');
-cmp_ok(probes_at(0, 1000), '>', 0, 'which a reload ends');
 
 set('pg_calm.mode = shadow');
 is(probes_at(0, 1000), 0, 'nor in mode shadow');

@@ -34,7 +34,6 @@ my $node = calm_node('breaker', qq{
 shared_buffers = 1MB
 max_wal_size = 10GB
 wal_sync_method = fdatasync
-pg_calm.host_root = '$root'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '200MB'
 pg_calm.io_size = '1MB'

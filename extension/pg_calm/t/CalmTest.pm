@@ -24,6 +24,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
+  begin_checkpoint
   begun_by_wal
   calm_node
   cannot_bridge
@@ -36,6 +37,7 @@ our @EXPORT = qw(
   fake_host
   fill_wal
   finish_trace
+  hints_obeyed
   kill_node
   process_id
   wait_for
@@ -59,28 +61,30 @@ sub write_file
 	return;
 }
 
-# A root directory for pg_calm.host_root: a host without caps, and whose
-# flusher comes once an hour.  What a test counts doesn't depend on the
-# machine that it runs on then.
+# A host without caps, and whose flusher comes once an hour, for all servers that are
+# started from now on: what a test counts doesn't depend on the machine that it runs on
+# then, and there are settings for tests (test_settings.c).  Returns its root directory.
 sub fake_host
 {
 	my $root = PostgreSQL::Test::Utils::tempdir();
+
+	$ENV{PG_CALM_HOST_ROOT} = $root;
 
 	write_file("$root/proc/sys/vm/dirty_expire_centisecs", "360000\n");
 	write_file("$root/proc/sys/vm/dirty_writeback_centisecs", "500\n");
 	return $root;
 }
 
-# A node with the module and data checksums, not started.  A cap is known, or it
-# would only watch; it is one that changes nothing.  A worker that a test stops
-# is waited for.  fsync is on, other
-# than PostgreSQL::Test has it: most of what is tested happens there.  More
-# options for initdb may follow.
+# A node with the module and data checksums, not started; on a fake host, if there is none
+# yet.  A cap is known, or it would only watch; it is one that changes nothing.  A worker
+# that a test stops is waited for.  fsync is on, other than PostgreSQL::Test has it: most of
+# what is tested happens there.  More options for initdb may follow.
 sub calm_node
 {
 	my ($name, $conf, @options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
+	fake_host() unless $ENV{PG_CALM_HOST_ROOT};
 	$node->init(extra => [ '--data-checksums', @options ]);
 	$node->append_conf(
 		'postgresql.conf', qq{
@@ -91,25 +95,22 @@ autovacuum = off
 checkpoint_timeout = 1h
 log_statement = none
 restart_after_crash = on
-pg_calm.host_root = '@{[ fake_host() ]}'
 pg_calm.write_bandwidth = '1TB'
 pg_calm.worker_timeout = '1h'
 } . ($conf // ''));
 	return $node;
 }
 
-# One whose checkpoints have much to drain.  Those that are caused by WAL are not
-# immediate, and nothing is flushed before a drain: pages are neither old nor
-# many.
+# One whose checkpoints have much to drain: nothing is flushed before, since pages are neither
+# old nor many.  They write at once, and WAL is no reason to end a drain.
 sub draining_node
 {
 	my ($name) = @_;
 
 	return calm_node($name, q{
 shared_buffers = 16MB
-max_wal_size = 64MB
-min_wal_size = 32MB
-checkpoint_completion_target = 0.01
+max_wal_size = 10GB
+checkpoint_completion_target = 0
 log_checkpoints = on
 pg_calm.write_iops = 100
 pg_calm.write_bandwidth = '100MB'
@@ -151,9 +152,23 @@ sub begun_by_wal
 	return $begun;
 }
 
+# Begin a checkpoint that is in no hurry, as a base backup does.  Returns the handle of who
+# waits for it.
+sub begin_checkpoint
+{
+	my ($node) = @_;
+	my ($out, $err) = ('', '');
+
+	return start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'),
+			'-c', q{SELECT pg_backup_start('test', false)}
+		],
+		'>', \$out, '2>', \$err);
+}
+
 # Write WAL until it has caused a checkpoint that begun_by_wal had not seen, and
-# little more: what asks for yet another one ends a drain.  With none after its
-# redo point it would write at leisure, by the time.  Returns whether it has.
+# little more.  Returns whether it has.
 sub fill_wal
 {
 	my ($node, $seen) = @_;
@@ -208,16 +223,16 @@ sub status_of
 	return \%status;
 }
 
-# "first block:pages" of all regions of a table's main fork, both generations
+# "first block:pages" of all regions of a table's main fork
 sub region_counts
 {
 	my ($node, $table) = @_;
 
 	return $node->safe_psql(
 		'postgres', qq{
-SELECT coalesce(string_agg(first_block || ':' || unflushed_pages_old + unflushed_pages_new, ' '
+SELECT coalesce(string_agg(first_block || ':' || unflushed_pages, ' '
                            ORDER BY path, first_block), 'none')
-  FROM pg_calm_regions
+  FROM pg_calm_regions()
  WHERE path ~ ('/' || pg_relation_filepath('$table') || '(\\.[0-9]+)?\$')});
 }
 
@@ -354,6 +369,20 @@ sub finish_trace
 	$handle->signal('INT');
 	$handle->finish;
 	return;
+}
+
+# Flush hints for a table's file that reach the kernel in a checkpoint that is asked for
+sub hints_obeyed
+{
+	my ($node, $table) = @_;
+	my $file = $node->safe_psql('postgres', "SELECT pg_relation_filenode('$table')");
+	my ($handle, $trace) =
+	  trace(process_id($node, 'checkpointer'), '-y', '-e', 'trace=sync_file_range');
+
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	finish_trace($handle);
+	my $hints = () = slurp_file($trace) =~ m{^sync_file_range\(\d+<[^>]*/\Q$file\E>}mg;
+	return $hints;
 }
 
 # Kill the postmaster, and wait until its children have noticed: until then

@@ -110,8 +110,8 @@ make_installation()
 	done
 	mkdir "$work/build"
 	(cd "$source_dir" && cp --parents src/*.[ch] src/*/*.[ch] ./*.sql ./*.control Makefile "$work/build/")
-	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no
-	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$install"
+	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG"
+	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" DESTDIR="$install"
 }
 
 # NAME FILE OR OPTION...: a test program of these.  libpgport_shlib is for programs
@@ -148,17 +148,10 @@ program()
 run_unit()
 {
 	mkdir "$work/unit"
-	compile_unit_test bridge_choice "$source_dir/test/bridge_choice_test.c" "$source_dir/src/writeback/bridge_choice.c"
-	program 0_bridge_choice bridge_choice
 	compile_unit_test breaker_law "$source_dir/test/breaker_law_test.c" "$source_dir/src/worker/breaker_law.c"
 	program 9_breaker_law breaker_law
-	compile_unit_test commit_delay_law "$source_dir/test/commit_delay_law_test.c" "$source_dir/src/wal/commit_delay_law.c"
-	program 5_commit_delay_law commit_delay_law
-	compile_unit_test foreground "$source_dir/test/foreground_test.c" "$source_dir/src/writeback/foreground.c"
-	program 7_foreground foreground
-	compile_unit_test governor_queue -Wno-unused-parameter -Wno-sign-compare \
-		"$source_dir/test/governor_queue_test.c" "$source_dir/src/governor/governor_queue.c"
-	program 8_governor_queue governor_queue
+	compile_unit_test controller "$source_dir/test/controller_test.c" "$source_dir/src/writeback/controller.c"
+	program 7_controller controller
 	compile_interpose_test interpose
 	program 4_interpose interpose
 	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page
@@ -166,13 +159,13 @@ run_unit()
 	program 6_interpose_64k interpose_64k
 	compile_page_map_test page_map
 	compile_page_map_test page_map_yield -DYIELD=64 -include "$source_dir/test/test_atomics.h"
-	program 1_page_map page_map 100
-	program 2_page_map_yield page_map_yield 100
+	program 1_page_map page_map
+	program 2_page_map_yield page_map_yield
 	if echo 'int main(void) { return 0; }' |
 		"${CC:-cc}" -fsanitize=thread -x c - -o "$work/unit/can_sanitize" 2>/dev/null &&
 		"$work/unit/can_sanitize" 2>/dev/null; then
 		compile_page_map_test page_map_tsan -fsanitize=thread -include "$source_dir/test/test_atomics.h"
-		program 3_page_map_tsan page_map_tsan 20
+		program 3_page_map_tsan page_map_tsan
 	else
 		echo 'echo "1..0 # SKIP the compiler has no -fsanitize=thread"' >"$work/unit/3_page_map_tsan.sh"
 	fi
@@ -191,12 +184,13 @@ run_regress()
 	# not pg_regress's own instance, which runs without fsync
 	quietly "$work/initdb.log" "$bin/initdb" -D "$data" -A trust -N --no-locale --encoding=UTF8
 	cat "$source_dir/regress.conf" >>"$data/postgresql.conf"
-	quietly "$work/start.log" "$bin/pg_ctl" -D "$data" -l "$work/regress/server.log" -w start \
+	# neither this host's caps nor its dirty memory should matter
+	PG_CALM_HOST_ROOT=/nonexistent quietly "$work/start.log" "$bin/pg_ctl" -D "$data" -l "$work/regress/server.log" -w start \
 		-o "-c listen_addresses= -c unix_socket_directories=$work/regress"
 	(
 		cd "$work/regress"
 		PATH="$bin:$PATH" "$pg_regress" --bindir="$bin" --host="$work/regress" --user="$(id -un)" \
-			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive governor wal >"$work/regress.log" 2>&1
+			--inputdir="$source_dir" --outputdir="$work/regress" status settings checkpoints archive guard >"$work/regress.log" 2>&1
 	) || {
 		cat "$work/regress.log" "$work/regress/regression.diffs" || :
 		failed "pg_regress: $(grep -E '^[-+]' "$work/regress/regression.diffs" | head -n 8 | tr '\n' ' ')"
@@ -210,20 +204,15 @@ run_tap()
 	shim=$work/libdeny_mprotect.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/deny_mprotect.c" -o "$shim"
-	fsync_archive=$work/fsync_archive.so
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
-		-D_GNU_SOURCE -shared -fPIC -O2 -I"$source_dir/src" -I"$source_dir" -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/fsync_archive.c" -o "$fsync_archive"
-	recycle_by_link=$work/recycle_by_link.so
-	quietly "$work/cc.log" "${CC:-cc}" -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Werror \
-		-D_GNU_SOURCE -shared -fPIC -O2 -I"$("$PG_CONFIG" --includedir-server)" \
-		"$source_dir/test/recycle_by_link.c" -o "$recycle_by_link"
 	slow_fdatasync=$work/slow_fdatasync.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/slow_fdatasync.c" -o "$slow_fdatasync"
 	remote_filesystem=$work/remote_filesystem.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/remote_filesystem.c" -o "$remote_filesystem"
+	small_filesystem=$work/small_filesystem.so
+	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
+		"$source_dir/test/small_filesystem.c" -o "$small_filesystem"
 	harmful_flush=$work/harmful_flush.so
 	quietly "$work/cc.log" "${CC:-cc}" -Wall -Wextra -Werror -shared -fPIC -O2 \
 		"$source_dir/test/harmful_flush.c" -o "$harmful_flush"
@@ -262,9 +251,8 @@ run_prove()
 		# shellcheck disable=SC2048,SC2086
 		TESTDIR="$test_dir" TESTDATADIR="$test_dir/tmp_check" TESTLOGDIR="$test_dir/tmp_check/log" \
 			PATH="$install$bindir:$PATH" PG_REGRESS="$pg_regress" \
-			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_FSYNC_ARCHIVE="$fsync_archive" \
-			PG_CALM_RECYCLE_BY_LINK="$recycle_by_link" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
-			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" \
+			PG_CALM_DENY_MPROTECT="$shim" PG_CALM_SLOW_FDATASYNC="$slow_fdatasync" \
+			PG_CALM_REMOTE_FILESYSTEM="$remote_filesystem" PG_CALM_SMALL_FILESYSTEM="$small_filesystem" \
 			PG_CALM_HARMFUL_FLUSH="$harmful_flush" top_builddir="$work" \
 			prove -I "$pgxs_dir/test/perl" -I t $*
 	)

@@ -9,6 +9,7 @@ use pgcalm_host::HostRoot;
 use pgcalm_host::Unknown;
 use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_server::Version;
 use postgres::Error;
 
 use crate::facts::DiskRates;
@@ -19,6 +20,19 @@ use crate::facts::StandbyLag;
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\
 SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0')::float8";
+
+/// Commits and flushes of WAL since their statistics were reset.
+fn commits(client: &mut Client) -> Result<Option<(f64, f64)>, Error> {
+    let Some(version) = unless_lost(Version::read(client))? else {
+        return Ok(None);
+    };
+    let sql = format!(
+        "SELECT (SELECT sum(xact_commit) FROM pg_stat_database)::float8, wal_syncs::float8 FROM {} w",
+        version.wal()
+    );
+    let row = unless_lost(client.query_one(&sql, &[]))?;
+    Ok(row.and_then(|row| row.get::<_, Option<f64>>(0).zip(row.get(1))))
+}
 
 /// What is not on each standby's disk. No rows without the rights to see them, and of a server in recovery, whose own
 /// position is not what it lacks.
@@ -67,18 +81,18 @@ pub fn take(
                 block_device::counts(root, &name, &stat).map(|()| stat)
             })
             .collect();
-        let standbys = match client.as_mut() {
-            Some(client) => standbys(client)?,
-            None => BTreeMap::new(),
+        let (standbys, commits) = match client.as_mut() {
+            Some(client) => (standbys(client)?, commits(client)?),
+            None => Default::default(),
         };
-        Ok((Instant::now(), wal, disks, standbys))
+        Ok((Instant::now(), wal, disks, standbys, commits))
     };
-    let (start, wal_before, before, standbys_before) = read()?;
+    let (start, wal_before, before, standbys_before, commits_before) = read()?;
     if wal_before.is_none() && names.is_empty() {
         return Ok(None);
     }
     thread::sleep(time);
-    let (end, wal_after, after, standbys_after) = read()?;
+    let (end, wal_after, after, standbys_after, commits_after) = read()?;
     let seconds = (end - start).as_secs_f64();
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     let mut disks = Vec::new();
@@ -97,9 +111,13 @@ pub fn take(
             }
         }
     }
+    let commits = commits_before.zip(commits_after);
+    let per_second = |before: f64, after: f64| ((after - before) / seconds).max(0.0);
     Ok(Some(Sample {
         seconds,
-        wal_bytes_per_second: wal_before.zip(wal_after).map(|(before, after)| ((after - before) / seconds).max(0.0)),
+        commits_per_second: commits.map(|(before, after)| per_second(before.0, after.0)),
+        wal_flushes_per_second: commits.map(|(before, after)| per_second(before.1, after.1)),
+        wal_bytes_per_second: wal_before.zip(wal_after).map(|(before, after)| per_second(before, after)),
         disks,
         uncounted,
         standbys: standbys_after

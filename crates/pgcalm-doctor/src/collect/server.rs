@@ -22,7 +22,7 @@ const OLDEST: i32 = 14;
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 30] = [
+const SETTINGS: [&str; 32] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -33,6 +33,7 @@ const SETTINGS: [&str; 30] = [
     "checkpoint_completion_target",
     "checkpoint_flush_after",
     "checkpoint_timeout",
+    "commit_delay",
     "fsync",
     "full_page_writes",
     "log_checkpoints",
@@ -40,7 +41,8 @@ const SETTINGS: [&str; 30] = [
     "max_slot_wal_keep_size",
     "max_wal_size",
     "pg_calm.bandwidth",
-    "pg_calm.governor_max_lag",
+    "pg_calm_guard.max_lag",
+    "pg_calm_guard.mode",
     "pg_calm.iops",
     "pg_calm.mode",
     "pg_calm.page_map_memory",
@@ -222,7 +224,8 @@ fn pg_calm(client: &mut Client, settings: &BTreeMap<String, Setting>) -> anyhow:
     if let Some(schema) = module_schema(client)? {
         let row = client.query_one(
             &format!(
-                "SELECT degraded, write_iops, write_bandwidth, full_regions + full_files FROM {schema}.pg_calm_status"
+                "SELECT degraded, write_iops, write_bandwidth, map_full, \
+                 wal_flush_time / 1000 / nullif(wal_flushes, 0) FROM {schema}.pg_calm_status"
             ),
             &[],
         )?;
@@ -231,6 +234,7 @@ fn pg_calm(client: &mut Client, settings: &BTreeMap<String, Setting>) -> anyhow:
         calm.write_iops = row.get::<_, Option<i64>>(1).map(|value| value as u64);
         calm.write_bandwidth = row.get::<_, Option<i64>>(2).map(|value| value as u64);
         calm.map_full = unsigned(&row, 3);
+        calm.wal_flush_seconds = row.get(4);
         let row = client.query_one(
             &format!(
                 "SELECT count(*), count(*) FILTER (WHERE reason = 'wal') FROM {schema}.pg_calm_checkpoints \

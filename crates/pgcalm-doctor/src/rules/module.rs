@@ -25,7 +25,7 @@ pub fn degraded(facts: &Facts) -> Answer {
 }
 
 /// The module's words for a state, and the way out of it.
-const STATES: [(&str, &str); 9] = [
+const STATES: [(&str, &str); 7] = [
     (
         "no cap of the data directory's device is known",
         "set pg_calm.write_iops and pg_calm.write_bandwidth to what the volume allows, or iops and bandwidth if it counts \
@@ -46,21 +46,13 @@ const STATES: [(&str, &str); 9] = [
     ),
     ("pg_calm.page_map_memory is too small", "double pg_calm.page_map_memory (restart)"),
     (
-        "an fsync of pg_wal/archive_status failed",
-        "before PostgreSQL 16 WAL piles up until the server is restarted: see to the WAL volume, then restart",
-    ),
-    (
-        "the governor's worker does not respond",
-        "see what it hangs in; sessions are not held until it goes on, so WAL and lag are not limited",
-    ),
-    (
         "circuit breaker: ",
         "pg_calm found that what it does makes commits slower or has far more written, and lets go of it; it tries again less and \
          less often. Compare pg_calm.iops, bandwidth and io_size with what the volume allows, and see who else writes to it",
     ),
     (
         "the device's budget is not shared",
-        "each instance takes the volume for its own until that is mended: pg_calm.arbiter_directory",
+        "each instance takes the volume for its own until that is mended: pg_calm_share.directory",
     ),
 ];
 
@@ -72,7 +64,7 @@ pub fn map_full(facts: &Facts) -> Answer {
     let memory = read::bytes(server, "pg_calm.page_map_memory")?.unwrap_or(0);
     when(calm.map_full > 0, || {
         Found::new(format!(
-            "regions and files without room in the map since the server started: {}; pg_calm.page_map_memory is {}",
+            "writes that found no room in the map since the server started: {}; pg_calm.page_map_memory is {}",
             calm.map_full,
             words::size(memory)
         ))

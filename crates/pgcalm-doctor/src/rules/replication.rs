@@ -12,15 +12,15 @@ use crate::rules::found::when;
 use crate::rules::read;
 use crate::words;
 
-/// What one operation carries of WAL that a receiver syncs, bytes: 62 MiB/s at 200 per second
-/// (docs/research/standby-behind-a-slow-link.md), rounded down.
+/// What one operation carries of WAL that a receiver syncs, bytes: 62 MiB/s at 200 per second were
+/// measured, rounded down.
 const SYNC_OPERATION: u64 = 256 << 10;
 
 /// A standby has neither slot nor wal_keep_size, and nothing else that keeps WAL or brings it.
 pub fn standby_without_slot(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let bare: Vec<&Standby> = standbys(server)?.iter().filter(|standby| standby.slot.is_none()).collect();
-    if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_governed(server) {
+    if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_guarded(server) {
         return Ok(None);
     }
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
@@ -150,8 +150,8 @@ fn standbys(server: &Server) -> Result<&[Standby], Unknown> {
     standbys.ok_or_else(|| "standbys may not be seen: GRANT pg_monitor".into())
 }
 
-/// Whether pg_calm's governor holds writers before a standby is lost: it does so whatever the writeback worker lacks.
-fn is_governed(server: &Server) -> bool {
-    let is_on = server.pg_calm.as_ref().is_some_and(|calm| calm.mode == "on");
-    is_on && read::text(server, "pg_calm.governor_max_lag").is_ok_and(|limit| !limit.is_empty())
+/// Whether pg_calm_guard holds writers before a standby is lost.
+fn is_guarded(server: &Server) -> bool {
+    let is_on = read::text(server, "pg_calm_guard.mode").is_ok_and(|mode| mode == "on");
+    is_on && read::text(server, "pg_calm_guard.max_lag").is_ok_and(|limit| !limit.is_empty())
 }

@@ -103,7 +103,7 @@ pub const RULES: &[Rule] = &[
         applies: "the queue is larger than max_wal_size, and the archiver neither fails nor hangs",
         reason: "max_wal_size is what the disk of pg_wal was planned for; files in the queue come on top of it",
         cure: "A faster archiver, e.g. with several files at once (docs/guides/archiving.md), or a faster place for the archive.",
-        effect: "docs/benchmarks-archive.md compares them under caps.",
+        effect: "The queue is worked off. `pgcalm lab run archive` compares archivers.",
         reversible: false,
         condition: archive::backlog,
     },
@@ -153,7 +153,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`pg_replication_slots`, `max_slot_wal_keep_size`",
         applies: "a slot holds WAL, and the setting is -1",
         reason: "-1 is no limit; half of what pg_wal can grow to leaves the other half to checkpoints and the archive",
-        cure: "Set max_slot_wal_keep_size. pg_calm's governor slows writers down instead (docs/guides/governor.md).",
+        cure: "Set max_slot_wal_keep_size. pg_calm_guard slows writers down instead (docs/guides/guard.md).",
         effect: "The server survives; a reader that is farther behind loses its slot, so it is for you to decide.",
         reversible: false,
         condition: archive::slot_unbounded,
@@ -163,14 +163,13 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Outage,
         problem: "A standby that falls behind is refused the WAL that it needs, and never comes back.",
         looks_at: "`pg_stat_replication`, `pg_replication_slots`, `wal_keep_size`, `max_wal_size`, `archive_mode`, \
-                   `pg_calm.governor_max_lag`",
+                   `pg_calm_guard.max_lag`",
         applies: "a standby without a slot is connected, wal_keep_size is less than max_wal_size, nothing is archived, and the \
-                  governor has no limit of lag",
+                  guard has no limit of lag",
         reason: "WAL goes at the end of the next checkpoint, half of max_wal_size or more after it was made, whoever needs it \
-                 (`KeepLogSeg`); a smaller wal_keep_size adds nothing to that. docs/research/standby-behind-a-slow-link.md: gone \
-                 after 8 s of load",
+                 (`KeepLogSeg`); a smaller wal_keep_size adds nothing to that",
         cure: "A slot, with max_slot_wal_keep_size; or wal_keep_size, as large as the standby may fall behind; or an archive \
-               that it restores from; or pg_calm's governor (docs/guides/governor.md).",
+               that it restores from; or pg_calm_guard (docs/guides/guard.md).",
         effect: "The standby catches up when the load ends. What is kept takes room on the disk of pg_wal.",
         reversible: false,
         condition: replication::standby_without_slot,
@@ -183,9 +182,9 @@ pub const RULES: &[Rule] = &[
         applies: "at the end a standby lacks more WAL than was made meanwhile, and more than at the beginning",
         reason: "one that keeps up lacks a part of a second's. What it shows is as old as the WAL that it lacks; the evidence says when \
                  that is 30 s, Patroni's default ttl",
-        cure: "`pgcalm lag` tells where WAL is held up. pg_calm's governor holds writers at a lag that you choose \
-               (docs/guides/governor.md).",
-        effect: "docs/research/standby-behind-a-slow-link.md: 129 MiB behind at most, 2647 MiB without the governor.",
+        cure: "`pgcalm lag` tells where WAL is held up. pg_calm_guard holds writers at a lag that you choose \
+               (docs/guides/guard.md).",
+        effect: "A failover loses less. `pgcalm lab run replica` measures it. Not measured here.",
         reversible: false,
         condition: replication::standby_falls_behind,
     },
@@ -228,8 +227,8 @@ pub const RULES: &[Rule] = &[
         reason: "the throttle queue is first in, first out, and grows once the cap is reached; 90 % as a mean of seconds has \
                  seconds at the cap in it",
         cure: "Fewer, larger writes: pg_calm, larger shared_buffers, a longer checkpoint_timeout; or a larger volume.",
-        effect: "docs/benchmarks.md, 800 IOPS with default sysctls: pg_calm had no second below 3392 TPS where stock fell to 455, \
-                 with 0.59 of the operations.",
+        effect: "docs/arena-quick.md, an emulated small volume: pg_calm's worst second was 338 TPS, stock's 204; its longest \
+                 transaction 357 ms, stock's 253.",
         reversible: false,
         condition: disk::at_cap,
     },
@@ -240,9 +239,9 @@ pub const RULES: &[Rule] = &[
         looks_at: "`/sys/class/bdi/MAJ:MIN/max_ratio_fine` (`max_ratio` before Linux 6.2)",
         applies: "the disk may have no more than the host's background threshold",
         reason: "then this limit, not vm.dirty_background_*, decides when the flusher starts and writers wait \
-                 (`balance_dirty_pages`); pg_calm flushes at half of it. Seen in docs/research/aims.md, \"A trap of the lab\"",
+                 (`balance_dirty_pages`); pg_calm flushes at half of it",
         cure: "Lift the limit of that disk.",
-        effect: "The flusher starts at the host's threshold. In that run 711 scattered operations per second went on from second 40.",
+        effect: "The flusher starts at the host's threshold.",
         reversible: true,
         condition: disk::dirty_limit,
     },
@@ -255,8 +254,7 @@ pub const RULES: &[Rule] = &[
         reason: "a disk's part of the thresholds follows what it has written lately; one that has written nothing has an eighth of what is left \
                  (`__wb_calc_thresh` in mm/page-writeback.c). A load that begins passes that in seconds, before pg_calm finds dense regions",
         cure: "Set half of the limits aside for that disk. Disks that share the host's memory have less, then.",
-        effect: "docs/research/flusher-and-folios.md, 40M rows at 800 IOPS, pg_calm alone: worst second 2601 TPS instead of 1660, longest \
-                 transaction 44.3 ms instead of 463; one run each.",
+        effect: "The flusher starts later when a load begins. Not measured here.",
         reversible: true,
         condition: disk::little_set_aside,
     },
@@ -294,10 +292,10 @@ pub const RULES: &[Rule] = &[
         problem: "A capped neighbour holds up this instance in the journal of their file system.",
         looks_at: "`pgcalm isolate check`: file systems, journals, limits of all instances",
         applies: "instances share an ext4, and one of them is limited on its disk",
-        reason: "docs/internals/journals.md, \"How the neighbour's limit becomes the victim's\"",
+        reason: "docs/guides/isolate.md, \"Shared journals\"",
         cure: "A file system for each instance, or no limit. data=writeback alone or a journal elsewhere does not help; \
                data=writeback,nodelalloc can damage tables (docs/internals/data-safety.md).",
-        effect: "Measured by layout in docs/research/journal-layouts.md.",
+        effect: "The neighbour's limit is not felt. `pgcalm lab run journal` measures layouts.",
         reversible: false,
         condition: |facts| hazard::named(facts, "shared-journal"),
     },
@@ -335,8 +333,7 @@ pub const RULES: &[Rule] = &[
         reason: "docs/guides/isolate.md, \"Hazards\"",
         cure: "ext4: put the journal on a disk without a limit (mke2fs -O journal_dev), or take the limit off. XFS: take it off; a \
                log elsewhere (mkfs.xfs -l logdev=) spares others on the file system only.",
-        effect: "docs/research/journal-layouts.md, a disk of 100 write operations per second: 11 files made and synced per second with \
-                 ext4's journal inside, 50 with it elsewhere; XFS 50 and 33.",
+        effect: "Files are made and synced without waiting for the limit. `pgcalm lab run journal` measures layouts.",
         reversible: false,
         condition: |facts| hazard::named(facts, "journal-device-capped"),
     },
@@ -359,7 +356,7 @@ pub const RULES: &[Rule] = &[
         looks_at: "`/proc/fs/ext4/*/options`",
         applies: "data=ordered with nodelalloc or dioread_lock",
         reason: "without delayed allocation into unwritten extents a transaction is complete only once the data of its new \
-                 blocks is written (`jbd2_journal_commit_transaction`); docs/internals/journals.md",
+                 blocks is written (`jbd2_journal_commit_transaction`); docs/guides/isolate.md",
         cure: "Mount with delalloc and dioread_nolock, the defaults of today.",
         effect: "A commit writes the journal only.",
         reversible: false,
@@ -402,8 +399,7 @@ pub const RULES: &[Rule] = &[
                   known, since its drain is in that time",
         reason: "beyond that a checkpoint ends after the next should have begun",
         cure: "Fewer unflushed pages at that moment: pg_calm drains them before; `pgcalm trace checkpoint` names the files.",
-        effect: "docs/benchmarks.md, gp3 roomy: 17.9 s stock-tuned, 0.067 s pg_calm, its drain left out; stock's first checkpoint had not ended after \
-                 120 s.",
+        effect: "Checkpoints end before the next is due. Not measured here.",
         reversible: false,
         condition: checkpoint::sync_beyond_target,
     },
@@ -415,9 +411,7 @@ pub const RULES: &[Rule] = &[
         applies: "not 0, on a disk with a cap on operations; not with pg_calm on, which drops these hints",
         reason: "`sync_file_range` in the backend submits each page as an operation, and blocks while the queue is full",
         cure: "0, the server's default.",
-        effect: "Evictions go to the page cache and return at once. docs/research/flusher-and-folios.md, the server's own flush \
-                 hints: with hints of backends alone 8 of 45 s without a transaction and 2889 TPS, without any hints none \
-                 and 3846.",
+        effect: "Evictions go to the page cache and return at once. bench/suites/flush-after.toml measures it.",
         reversible: true,
         condition: disk::backend_flush_after,
     },
@@ -428,13 +422,10 @@ pub const RULES: &[Rule] = &[
         looks_at: "`checkpoint_flush_after`, `bgwriter_flush_after`, caps of the data's disk",
         applies: "not 0, on a disk whose operations are used up by single pages at less than half of its bandwidth; not with \
                   pg_calm on",
-        reason: "docs/internals/how-it-works.md, \"What stalls a capped server\": a hint covers 256 or 512 kB with a few dirty pages in it",
+        reason: "docs/internals/how-it-works.md, \"What stalls a server\": a hint covers 256 or 512 kB with a few dirty pages in it",
         cure: "0: the kernel may gather and merge. pg_calm does it without that setting.",
-        effect: "docs/benchmarks.md, gp3 roomy, stock-tuned (which has these at 0, and a busier bgwriter): 1918 device writes per \
-                 second instead of 2711, sync 17.9 s where stock's first checkpoint had not ended after 120 s, worst second \
-                 4908 instead of 3274; mean TPS 8853 instead of 8787. \
-                 docs/research/flusher-and-folios.md: on a host with little memory the worst second was three times as good \
-                 without them; where the kernel flushes early they made no difference. For you to weigh.",
+        effect: "Fewer device writes, and a longer fsync at a checkpoint's end. For you to weigh; \
+                 bench/suites/flush-after.toml measures it.",
         reversible: false,
         condition: disk::flush_hints,
     },
@@ -446,8 +437,7 @@ pub const RULES: &[Rule] = &[
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
         reason: "docs/operate/kernel.md",
         cure: "These values. They hold for the whole host.",
-        effect: "194 instead of 356 device writes per second (bench/run 800-roomy and 800-default-memory, separate runs); more dirty \
-                 memory means more time at shutdown or `sync`.",
+        effect: "Fewer device writes; more dirty memory means more time at shutdown or `sync`. Not measured here.",
         reversible: true,
         condition: dirty::not_for_pg_calm,
     },
@@ -460,7 +450,7 @@ pub const RULES: &[Rule] = &[
         reason: "the block layer lets the page cache have fewer writes in flight while reads take longer than that (block/blk-wbt.c), and at \
                  its cap a volume takes as much longer for each operation as there are in flight",
         cure: "1000, twice what a read takes on such a volume. It is gone after a reboot; a udev rule keeps it.",
-        effect: "docs/operate/kernel.md, on a volume like gp3: worst second 1076 instead of 825 to 893 TPS (stock), 1356 instead of 970 to 1139 (pg_calm); single runs of the new value.",
+        effect: "docs/operate/kernel.md: commits and reads wait less, writeback is slower. Not measured here.",
         reversible: true,
         condition: disk::writeback_throttling,
     },
@@ -498,8 +488,7 @@ pub const RULES: &[Rule] = &[
         reason: "checkpoints sort pages and write each once, evictions are scattered; a quarter of the memory is the advice of the \
                  documentation. Before 16 extensions of tables count as evictions, too",
         cure: "Raise it (restart).",
-        effect: "docs/benchmarks.md, 800 IOPS with default sysctls, 4 GB instead of 256 MB: 439 device writes per second instead of \
-                 775, worst second 1755 TPS instead of 455 (separate runs, stock).",
+        effect: "Fewer device writes. Not measured here.",
         reversible: false,
         condition: memory::buffers_small,
     },
@@ -539,6 +528,21 @@ pub const RULES: &[Rule] = &[
         effect: "WAL is written at commit and by the WAL writer.",
         reversible: false,
         condition: wal::buffers_full,
+    },
+    Rule {
+        id: "commit-delay",
+        severity: Severity::Slow,
+        problem: "Commits use up the operations of a capped disk, flushing WAL nearly one by one.",
+        looks_at: "commits and flushes of WAL during `--duration` (`pg_stat_database`; `pg_stat_wal`, since 18 `pg_stat_io`), \
+                   `commit_delay`, `pg_calm_status.wal_flush_time`, cap of the disk of pg_wal",
+        applies: "0, 1.2 to 8 commits per flush, and flushes are at least half of the operations that the disk takes",
+        reason: "with fewer there is nobody to wait for, with more flushes are full; transactions that only read count as commits, \
+                 too, so there may be fewer in each",
+        cure: "commit_delay, half of the time that a flush takes (documentation of WAL configuration); pg_test_fsync tells it, or \
+               pg_calm. It is waited only while commit_siblings others have transactions.",
+        effect: "Fewer, fuller flushes; a commit that waits takes that much longer. Not measured here: try it.",
+        reversible: false,
+        condition: wal::commit_delay,
     },
     Rule {
         id: "wal-writer-flushes-often",
@@ -583,7 +587,7 @@ pub const RULES: &[Rule] = &[
         problem: "A limit on writes does not hold for what the kernel's flusher writes.",
         looks_at: "`pgcalm isolate check`: cgroup v1",
         applies: "v1, and a limit on the instance's group",
-        reason: "v1 has no owner for dirty pages: they are written in the root group (docs/internals/journals.md)",
+        reason: "v1 has no owner for dirty pages: they are written in the root group (docs/guides/isolate.md)",
         cure: "Boot with cgroup v2, or let the server submit its writes itself (checkpoint_, backend_ and bgwriter_flush_after).",
         effect: "The limit holds.",
         reversible: false,
@@ -595,7 +599,7 @@ pub const RULES: &[Rule] = &[
         problem: "A limit on writes does not hold for what the kernel's flusher writes.",
         looks_at: "`pgcalm isolate check`: cgroup v2",
         applies: "v2, a limit on the group, and no memory controller on the host",
-        reason: "without it dirty pages have no owner (docs/internals/journals.md)",
+        reason: "without it dirty pages have no owner (docs/guides/isolate.md)",
         cure: "Boot without cgroup_disable=memory.",
         effect: "The limit holds.",
         reversible: false,
@@ -640,12 +644,12 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "pg-calm-map-full",
         severity: Severity::Slow,
-        problem: "pg_calm had no room for unflushed pages, and took whole regions for dirty.",
-        looks_at: "`pg_calm_status.full_regions`, `full_files`",
+        problem: "pg_calm had no room for unflushed pages.",
+        looks_at: "`pg_calm_status.map_full`",
         applies: "not 0",
-        reason: "counted since the server started; each means writes that were not needed, or pages that were not flushed in time",
+        reason: "counted since the server started; each means a page that was left to the server's hints and fsync",
         cure: "Twice the page_map_memory (restart).",
-        effect: "Only pages that are dirty are written, and all of them.",
+        effect: "All pages that are written are flushed in time.",
         reversible: false,
         condition: module::map_full,
     },

@@ -14,10 +14,16 @@ use crate::words;
 const WRITER_FLUSH_AFTER: u64 = 1 << 20;
 /// A WAL segment of the usual size.
 const WRITER_FLUSH_AFTER_LARGE: u64 = 16 << 20;
+/// Commits per flush of WAL: fewer, and nobody is there to be waited for; more, and flushes are full.
+const COMMITS_PER_FLUSH: std::ops::Range<f64> = 1.2..8.0;
+/// Part of the disk's operations that flushes use up from which on fewer of them are worth a wait.
+const FLUSH_SHARE: f64 = 0.5;
 /// WAL less than this tells nothing about its composition.
 const ENOUGH_WAL: u64 = 1 << 30;
 /// An average over less time may be of one burst.
 const ENOUGH_SECONDS: f64 = 300.0;
+/// What the server takes of commit_delay, microseconds.
+const MOST_COMMIT_DELAY: f64 = 100_000.0;
 /// Times per second that backends have to write WAL to get room in wal_buffers.
 const BUFFERS_FULL: f64 = 1.0;
 
@@ -85,6 +91,32 @@ pub fn writer_flushes_often(facts: &Facts) -> Answer {
         ))
         .set(server, "wal_writer_flush_after", words::setting_size(WRITER_FLUSH_AFTER)),
     ))
+}
+
+/// Commits flush WAL nearly one by one, and use up the disk's operations.
+pub fn commit_delay(facts: &Facts) -> Answer {
+    let server = read::server(facts)?;
+    if read::number(server, "commit_delay")? != 0.0 {
+        return Ok(None);
+    }
+    let rates = facts.sample.as_ref().and_then(|sample| sample.commits_per_second.zip(sample.wal_flushes_per_second));
+    let (commits, flushes) = rates.ok_or_else(|| Unknown::from("commits and flushes of WAL were not counted"))?;
+    if !COMMITS_PER_FLUSH.contains(&(commits / flushes)) {
+        return Ok(None);
+    }
+    let cap = disk::wal_iops(facts)?;
+    when(flushes >= FLUSH_SHARE * cap.value as f64, || {
+        let found = Found::new(format!(
+            "{commits:.0} commits and {flushes:.0} flushes of WAL per second; the disk of pg_wal takes {} write operations ({})",
+            cap.value, cap.source
+        ));
+        match server.pg_calm.as_ref().and_then(|calm| calm.wal_flush_seconds) {
+            Some(seconds) => found
+                .and(format!("pg_calm_status: a flush takes {} on average", words::time(seconds)))
+                .set(server, "commit_delay", format!("{:.0}", (seconds / 2.0 * 1e6).clamp(1.0, MOST_COMMIT_DELAY))),
+            None => found.and("half of the time that a flush takes is the documentation's advice").run("pg_test_fsync"),
+        }
+    })
 }
 
 /// The WAL writer lets much gather, or sleeps long.

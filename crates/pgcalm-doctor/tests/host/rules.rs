@@ -184,6 +184,11 @@ fn cases() -> Vec<Case> {
         facts("wal-compression", |f| server(f).wal.full_page_images = 655_361),
         facts("checkpoint-timeout", |f| set(f, "checkpoint_timeout", "299")),
         facts("wal-buffers-full", |f| server(f).wal.buffers_full = 86_401),
+        facts("commit-delay", |f| {
+            wal_cap(f, 3000);
+            f.sample.as_mut().unwrap().wal_flushes_per_second = Some(1500.0);
+            f.sample.as_mut().unwrap().commits_per_second = Some(1800.0);
+        }),
         facts("wal-writer-flushes-often", |f| {
             set(f, "wal_writer_flush_after", "0");
             let disks = &mut f.host.as_mut().unwrap().disks;
@@ -279,6 +284,17 @@ fn a_threshold_is_not_passed_by_reaching_it() {
         facts("wal-compression", |f| server(f).wal.full_page_images = 655_360),
         facts("shared-buffers-small", |f| server(f).buffers.backends = 85_000),
         facts("wal-writer-bursts", |f| set(f, "wal_writer_flush_after", "2048")),
+        // Half of the operations would be 1500.
+        facts("commit-delay", |f| {
+            wal_cap(f, 3000);
+            f.sample.as_mut().unwrap().wal_flushes_per_second = Some(1499.0);
+            f.sample.as_mut().unwrap().commits_per_second = Some(1800.0);
+        }),
+        facts("commit-delay", |f| {
+            wal_cap(f, 3000);
+            f.sample.as_mut().unwrap().wal_flushes_per_second = Some(1500.0);
+            f.sample.as_mut().unwrap().commits_per_second = Some(1799.0);
+        }),
     ];
     for case in at_the_edge {
         let report = judge(&case);
@@ -290,6 +306,19 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             report.unanswered
         );
     }
+}
+
+#[test]
+fn the_wait_before_a_flush_is_half_of_what_one_takes() {
+    let mut facts = Host::new().facts();
+    calm(&mut facts).wal_flush_seconds = Some(0.0013);
+    wal_cap(&mut facts, 3000);
+    facts.sample.as_mut().unwrap().wal_flushes_per_second = Some(2000.0);
+    facts.sample.as_mut().unwrap().commits_per_second = Some(4000.0);
+    let commands = |facts: &Facts| find(&rules::judge(facts.clone()), "commit-delay").commands.clone();
+    assert!(commands(&facts)[0].contains("commit_delay = '650'"), "{:?}", commands(&facts));
+    server(&mut facts).pg_calm = None;
+    assert_eq!(commands(&facts), ["pg_test_fsync"]);
 }
 
 #[test]
@@ -555,22 +584,23 @@ fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
     assert!(without(|_| {}));
     assert!(!without(|f| set(f, "archive_mode", "on")));
     assert!(!without(|f| server(f).standbys = Some(vec![fake::standby(Some("near"))])));
-    let governor = |f: &mut Facts, limit: &str| {
-        // The governor needs no cap.
-        calm(f).degraded = Some("no cap of the data directory's device is known".into());
-        let setting = pgcalm_doctor::facts::Setting { value: limit.into(), ..Default::default() };
-        server(f).settings.insert("pg_calm.governor_max_lag".into(), setting);
+    let guard = |f: &mut Facts, limit: &str, mode: &str| {
+        for (name, value) in [("pg_calm_guard.max_lag", limit), ("pg_calm_guard.mode", mode)] {
+            let setting = pgcalm_doctor::facts::Setting { value: value.into(), ..Default::default() };
+            server(f).settings.insert(name.into(), setting);
+        }
     };
-    let with_governor = |limit: &str| {
+    let with_guard = |limit: &str, mode: &str| {
         let mut facts = Host::new().facts();
         set(&mut facts, "archive_mode", "off");
         server(&mut facts).standbys = Some(vec![fake::standby(None)]);
-        governor(&mut facts, limit);
+        guard(&mut facts, limit, mode);
         let report = rules::judge(facts);
         ids(&report).contains(&"standby-without-slot")
     };
-    assert!(with_governor(""));
-    assert!(!with_governor("near = 64MB"));
+    assert!(with_guard("", "on"));
+    assert!(with_guard("near = 64MB", "shadow"));
+    assert!(!with_guard("near = 64MB", "on"));
 }
 
 #[test]

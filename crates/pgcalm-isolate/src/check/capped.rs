@@ -135,8 +135,7 @@ struct Journals<'a> {
     evidence: Vec<String>,
 }
 
-/// A log of XFS that is elsewhere takes a flush of the data's disk before each of its writes, which counts as an operation:
-/// docs/research/journal-layouts.md.
+/// A log of XFS that is elsewhere takes a flush of the data's disk before each of its writes, which counts as an operation.
 fn journal_cure(fs: &str) -> &'static str {
     if fs == "xfs" {
         "take the limit off that disk, or give each instance a file system of its own; a log on a disk without a limit \

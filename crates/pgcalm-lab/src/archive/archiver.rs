@@ -23,10 +23,7 @@ pub enum Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// A module that says yes.
-    Noop {
-        /// Whether pg_calm is loaded, which then acknowledges without an fsync per file.
-        module: bool,
-    },
+    Noop,
     /// `cp` by archive_command.
     Cp {
         /// Whether copy and directory are synced.
@@ -45,9 +42,9 @@ pub enum Way {
     PgReceivewal,
     /// The module that this project is about.
     PgCalm {
-        /// pg_calm.archive_workers.
+        /// pg_calm_archive.workers.
         workers: u32,
-        /// pg_calm.archive_compression.
+        /// pg_calm_archive.compression.
         compression: Compression,
     },
 }
@@ -74,9 +71,8 @@ const fn pg_calm(name: &'static str, workers: u32, compression: Compression) -> 
 }
 
 /// All that there are.
-pub const ARCHIVERS: [Archiver; 23] = [
-    archiver("noop", Way::Noop { module: false }),
-    archiver("noop-pg_calm", Way::Noop { module: true }),
+pub const ARCHIVERS: [Archiver; 22] = [
+    archiver("noop", Way::Noop),
     archiver("cp", Way::Cp { sync: false }),
     archiver("cp-sync", Way::Cp { sync: true }),
     archiver("basic_archive", Way::BasicArchive),
@@ -126,12 +122,7 @@ impl Archiver {
     /// What it is, in one sentence.
     pub fn description(&self) -> String {
         match self.way {
-            Way::Noop { module: false } => {
-                "An archive module that copies nothing: what acknowledging costs.".to_string()
-            }
-            Way::Noop { module: true } => {
-                "The same with pg_calm loaded, which acknowledges without an fsync per file.".to_string()
-            }
+            Way::Noop => "An archive module that copies nothing: what acknowledging costs.".to_string(),
             Way::Cp { sync: false } => "archive_command as the manual shows it: test, then cp.".to_string(),
             Way::Cp { sync: true } => "The same, and sync of the copy and its directory.".to_string(),
             Way::BasicArchive => "PostgreSQL's basic_archive.".to_string(),
@@ -145,19 +136,19 @@ impl Archiver {
             ),
             Way::PgReceivewal => "pg_receivewal, streaming from a replication slot.".to_string(),
             Way::PgCalm { workers, compression } => {
-                format!("pg_calm with archive_workers={workers}, {}.", compression.described())
+                format!("pg_calm_archive with workers={workers}, {}.", compression.described())
             }
         }
     }
 
     /// Whether it copies anything.
     pub fn copies(&self) -> bool {
-        !matches!(self.way, Way::Noop { .. })
+        !matches!(self.way, Way::Noop)
     }
 
-    /// Whether its server loads pg_calm.
+    /// Whether its server loads pg_calm_archive.
     pub fn needs_module(&self) -> bool {
-        matches!(self.way, Way::Noop { module: true } | Way::PgCalm { .. })
+        matches!(self.way, Way::PgCalm { .. })
     }
 
     /// The settings in which its server differs from others.
@@ -168,22 +159,16 @@ impl Archiver {
             settings.insert(name.to_string(), value);
         };
         if self.needs_module() {
-            set("shared_preload_libraries", "pg_calm".to_string());
+            set("shared_preload_libraries", "pg_calm_archive".to_string());
         }
         if self.way != Way::PgReceivewal {
             set("archive_mode", "on".to_string());
         }
         match self.way {
-            Way::Noop { module } => {
-                set(
-                    "archive_library",
-                    places.noop_module.map(|module| module.display().to_string()).unwrap_or_default(),
-                );
-                // not by itself: the library is not the module's own
-                if module {
-                    set("pg_calm.archive_defer_status_sync", "on".to_string());
-                }
-            }
+            Way::Noop => set(
+                "archive_library",
+                places.noop_module.map(|module| module.display().to_string()).unwrap_or_default(),
+            ),
             Way::Cp { sync } => {
                 let sync = if sync { format!(" && sync {archive}/%f {archive}") } else { String::new() };
                 set("archive_command", format!("test ! -f {archive}/%f && cp %p {archive}/%f{sync}"));
@@ -201,10 +186,10 @@ impl Archiver {
             ),
             Way::PgReceivewal => {}
             Way::PgCalm { workers, compression } => {
-                set("archive_library", "pg_calm".to_string());
-                set("pg_calm.archive_directory", places.archive.display().to_string());
-                set("pg_calm.archive_workers", workers.to_string());
-                set("pg_calm.archive_compression", compression.name().to_string());
+                set("archive_library", "pg_calm_archive".to_string());
+                set("pg_calm_archive.directory", places.archive.display().to_string());
+                set("pg_calm_archive.workers", workers.to_string());
+                set("pg_calm_archive.compression", compression.name().to_string());
             }
         }
         settings
@@ -215,7 +200,7 @@ impl Archiver {
 pub const STANZA: &str = "lab";
 
 impl Compression {
-    /// As pg_calm.archive_compression has it.
+    /// As pg_calm_archive.compression has it.
     fn name(self) -> &'static str {
         match self {
             Self::None => "none",

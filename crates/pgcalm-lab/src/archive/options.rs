@@ -73,7 +73,7 @@ pub struct Options {
     /// Runs of each archiver, in turn; figures are medians.
     #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
     pub repeat: u32,
-    /// The shared library of the archive module that copies nothing, for noop and noop-pg_calm; bench/noop_archive.
+    /// The shared library of the archive module that copies nothing, for noop; bench/noop_archive.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub noop_module: Option<PathBuf>,
@@ -103,7 +103,7 @@ impl Options {
             return Err(Failure::Usage(format!("--seconds {seconds}: use a value from 5 to 3600, or none")));
         }
         for archiver in &self.archivers {
-            if matches!(archiver.way, Way::Noop { .. }) && self.noop_module.is_none() {
+            if matches!(archiver.way, Way::Noop) && self.noop_module.is_none() {
                 return Err(Failure::Usage(format!(
                     "--archivers {}: name the module that copies nothing with --noop-module (make -C bench/noop_archive)",
                     archiver.name
@@ -111,7 +111,7 @@ impl Options {
             }
             if archiver.copies() && self.empty {
                 return Err(Failure::Usage(format!(
-                    "--empty: {} has nothing to copy then; use --archivers noop,noop-pg_calm",
+                    "--empty: {} has nothing to copy then; use --archivers noop",
                     archiver.name
                 )));
             }

@@ -111,7 +111,7 @@ impl<'a> Arena<'a> {
             .and_then(|()| symlink(&status, &in_pg_wal))
             .with_context(|| format!("put a link in the place of {}", in_pg_wal.display()))?;
         let mut settings = self.options.server_settings();
-        settings.insert("pg_calm.archive_directory".into(), archive.display().to_string());
+        settings.insert("pg_calm_archive.directory".into(), archive.display().to_string());
         if self.sabotage == Some(Sabotage::Cp) {
             let archive = shell::word(&archive);
             settings.remove("archive_library");
@@ -372,11 +372,10 @@ impl<'a> Arena<'a> {
     }
 
     fn path(&self, target: Target) -> Option<PathBuf> {
-        let [archive, data, status] = self.directories();
+        let [archive, data, _] = self.directories();
         match target {
             Target::Any => None,
             Target::Archive => Some(archive),
-            Target::Status => Some(status),
             Target::PgWal => Some(data.join("pg_wal")),
         }
     }

@@ -18,8 +18,6 @@ use pgcalm_host::Failure;
 pub enum Sabotage {
     /// The archiver's fsync of the archive directory.
     Directory,
-    /// The checkpointer's fsync of archive_status.
-    Status,
     /// Everything that the module does: `archive_command` is `cp` and nothing else.
     Cp,
 }
@@ -29,7 +27,6 @@ impl Sabotage {
     pub fn name(self) -> &'static str {
         match self {
             Self::Directory => "directory",
-            Self::Status => "status",
             Self::Cp => "cp",
         }
     }
@@ -41,7 +38,7 @@ impl Sabotage {
 #[command(mut_arg("keep", |arg| arg.help(KEEP)))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Power cuts; each tenth comes at the same point.
+    /// Power cuts; each ninth comes at the same point.
     #[arg(long, value_name = "N", default_value = "10", value_parser = count::<u32>)]
     pub cycles: u32,
     /// File system of data, archive and archive_status.
@@ -81,10 +78,10 @@ impl Options {
     /// Settings of the server where they differ from PostgreSQL's, but for those that name a place.
     pub(super) fn server_settings(&self) -> BTreeMap<String, String> {
         self.common.over([
-            ("shared_preload_libraries", "pg_calm"),
+            ("shared_preload_libraries", "pg_calm, pg_calm_archive"),
             ("archive_mode", "on"),
-            ("archive_library", "pg_calm"),
-            ("pg_calm.archive_workers", "2"),
+            ("archive_library", "pg_calm_archive"),
+            ("pg_calm_archive.workers", "2"),
             // Each checkpoint recycles and removes segments.
             ("min_wal_size", "2MB"),
             ("max_wal_size", "32MB"),
@@ -107,9 +104,9 @@ mod tests {
 
     #[test]
     fn controls_are_named_and_something_is_to_be_done() {
-        let options: Options = parsed(&["--cycles", "0", "--control", "status,cp", "--seed", "7"]).unwrap();
+        let options: Options = parsed(&["--cycles", "0", "--control", "directory,cp", "--seed", "7"]).unwrap();
         options.check().unwrap();
-        assert_eq!(options.control, [Sabotage::Status, Sabotage::Cp]);
+        assert_eq!(options.control, [Sabotage::Directory, Sabotage::Cp]);
         let named = named(&options);
         assert_eq!(named["control"][1], "cp");
         assert_eq!(named["seed"], 7);

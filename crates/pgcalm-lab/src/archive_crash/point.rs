@@ -32,8 +32,6 @@ pub enum Target {
     Any,
     /// The directory of the archive itself.
     Archive,
-    /// The directory of status files itself.
-    Status,
     /// `pg_wal` itself.
     PgWal,
 }
@@ -54,14 +52,13 @@ const fn point(process: Process, call: &'static str, target: Target) -> Point {
 }
 
 /// All of them, taken in turn.
-pub const POINTS: [Point; 10] = [
+pub const POINTS: [Point; 9] = [
     point(Process::Archiver, "fsync", Target::Archive),
     point(Process::Archiver, "fsync", Target::Any),
     point(Process::Archiver, "renameat2", Target::Any),
     point(Process::Archiver, "rename", Target::Any),
     point(Process::Worker, "fsync", Target::Any),
     point(Process::Worker, "renameat2", Target::Any),
-    point(Process::Checkpointer, "fsync", Target::Status),
     point(Process::Checkpointer, "fsync", Target::PgWal),
     point(Process::Checkpointer, "rename", Target::Any),
     point(Process::Checkpointer, "unlink", Target::Any),
@@ -73,7 +70,6 @@ impl Point {
         let of = match self.target {
             Target::Any => "",
             Target::Archive => " of the archive directory",
-            Target::Status => " of archive_status",
             Target::PgWal => " of pg_wal",
         };
         format!("{}: {}{of}", self.process.title(), self.call)
@@ -94,7 +90,6 @@ impl Sabotage {
     pub fn description(self) -> &'static str {
         match self {
             Self::Directory => "the archiver's fsync of the archive directory does nothing",
-            Self::Status => "the checkpointer's fsync of archive_status does nothing",
             Self::Cp => "archive_command = 'cp', without a sync",
         }
     }
@@ -103,7 +98,6 @@ impl Sabotage {
     pub fn swallowed_fsync(self) -> Option<(Process, Target)> {
         match self {
             Self::Directory => Some((Process::Archiver, Target::Archive)),
-            Self::Status => Some((Process::Checkpointer, Target::Status)),
             Self::Cp => None,
         }
     }
@@ -112,7 +106,6 @@ impl Sabotage {
     pub fn synced(self) -> Vec<Part> {
         match self {
             Self::Directory | Self::Cp => vec![Part::Data, Part::Status],
-            Self::Status => vec![Part::Archive, Part::Data],
         }
     }
 }
@@ -135,6 +128,5 @@ mod tests {
     fn a_control_never_syncs_what_it_spoils() {
         assert!(!Sabotage::Directory.synced().contains(&Part::Archive));
         assert!(!Sabotage::Cp.synced().contains(&Part::Archive));
-        assert!(!Sabotage::Status.synced().contains(&Part::Status));
     }
 }

@@ -164,11 +164,11 @@ pub(super) mod tests {
             scenario: SCENARIO.into(),
             host: Host::of_a_test("none"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
-            server_settings: BTreeMap::from([("archive_library".into(), "pg_calm".into())]),
+            server_settings: BTreeMap::from([("archive_library".into(), "pg_calm_archive".into())]),
             cycles: vec![cycle(1, "archiver: rename"), cycle(2, "archiver: fsync")],
             controls: vec![Control {
                 name: "status".into(),
-                sabotage: "the checkpointer's fsync of archive_status does nothing".into(),
+                sabotage: "the archiver's fsync of the archive directory does nothing".into(),
                 fs: "ext4".into(),
                 cycles: vec![Cycle {
                     violations: vec!["0001 was recycled or removed".into()],

@@ -553,7 +553,7 @@ pub struct ServerSeries {
     #[serde(default)]
     pub client_waits: Vec<Option<BTreeMap<String, u32>>>,
     /// The numbers of `pg_calm_status` at the end of the second, by column, as it has them: limits and pages in a state at present are
-    /// levels, all others count from the start of the server. Then those of `pg_calm_governor`, as `governor_INPUT_COLUMN`, of the
+    /// levels, all others count from the start of the server. Then those of `pg_calm_guard`, as `guard_INPUT_COLUMN`, of the
     /// inputs that are not off. Empty without the module.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub module: BTreeMap<String, Vec<Option<f64>>>,
@@ -573,7 +573,7 @@ pub fn is_module_gauge(column: &str) -> bool {
         || column.starts_with("unflushed_")
         || column.starts_with("in_flight_")
         || column == "io_size"
-        || column.starts_with("governor_")
+        || column.starts_with("guard_")
             && !["_holds", "_held_time", "_releases"].iter().any(|counter| column.ends_with(counter))
         || column.ends_with("iops")
         || column.ends_with("bandwidth")

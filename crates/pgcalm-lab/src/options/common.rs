@@ -24,7 +24,7 @@ use pgcalm_host::Failure;
 pub struct Common {
     /// Make the devices volumes that behave like a cloud's, with limits for reads and writes, instead of capping them by control
     /// groups: NAME[:KEY=VALUE,...], e.g. gp3, gp3:iops=6000,bandwidth=250MB, pd-balanced:size=200GB; `pgcalm lab list`
-    /// tells the names, docs/guides/lab-volume.md the keys. checkpoint and predict tell pg_calm the limits by its settings; caps
+    /// tells the names, docs/guides/lab.md the keys. checkpoint and predict tell pg_calm the limits by its settings; caps
     /// of single instances (tenants, journal) stay.
     #[arg(long, value_name = "PROFILE")]
     #[serde(serialize_with = "as_text")]

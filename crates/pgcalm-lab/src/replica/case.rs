@@ -40,7 +40,7 @@ pub struct Case {
     pub kept: Kept,
     /// Whether the primary archives WAL and the standby may restore it from there.
     pub archive: bool,
-    /// Whether the governor has a limit of lag.
+    /// Whether the guard has a limit of lag.
     pub governed: bool,
 }
 
@@ -78,7 +78,7 @@ pub const CASES: [Case; 8] = [
     },
     Case {
         name: "governed-capped",
-        description: "As capped, but nothing keeps WAL for the standby, and pg_calm's governor holds writers to a limit of \
+        description: "As capped, but nothing keeps WAL for the standby, and pg_calm_guard holds writers to a limit of \
                       lag.",
         capped: Capped::Throughout,
         kept: Kept::No,
@@ -116,7 +116,7 @@ pub const CASES: [Case; 8] = [
     },
     Case {
         name: "governed",
-        description: "As recycled, but pg_calm's governor holds writers to a limit of lag.",
+        description: "As recycled, but pg_calm_guard holds writers to a limit of lag.",
         link_limited: true,
         kept: Kept::No,
         governed: true,

@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::shared_file;
 use crate::stage::Stage;
 
-/// The role and its schema: no superuser, which the governor would exempt.
+/// The role and its schema: no superuser, which the guard would exempt.
 const ROLE: &str = "flood";
 
 /// Columns besides the key.

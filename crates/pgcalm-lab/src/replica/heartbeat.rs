@@ -1,7 +1,7 @@
 //! What a failover manager would see: a row that is updated each second on the primary and looked for on the standby.
 //!
 //! Two threads, since a write may hang for as long as it likes while the standby is looked at. Both are superusers, whom
-//! the governor exempts, as the roles of failover managers are.
+//! the guard exempts, as the roles of failover managers are.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -83,7 +83,7 @@ pub struct Options {
     /// would have. Patroni's ttl is 30 s by default.
     #[arg(long, value_name = "S", default_value = "30")]
     pub patience: Seconds,
-    /// pg_calm.governor_max_lag in the cases governed and governed-capped.
+    /// pg_calm_guard.max_lag in the cases governed and governed-capped.
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub max_lag: Size,
     /// max_wal_size of both.

@@ -1,11 +1,11 @@
-//! What the samples say about the governor, and about a standby whose caps were lifted.
+//! What the samples say about the guard, and about a standby whose caps were lifted.
 
-use crate::replica::report::Governor;
+use crate::replica::report::Guard;
 use crate::replica::report::Sample;
 use crate::replica::report::TOLERANCE;
 
-/// The governor's window: from the first sample under load within the tolerance on.
-pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
+/// The guard's window: from the first sample under load within the tolerance on.
+pub fn guard(limit_bytes: u64, samples: &[Sample]) -> Guard {
     let limit = limit_bytes as f64;
     let is_held = |lag: u64| (lag as f64 - limit).abs() <= limit * TOLERANCE;
     let loaded: Vec<(&Sample, u64)> = samples
@@ -21,7 +21,7 @@ pub fn governor(limit_bytes: u64, samples: &[Sample]) -> Governor {
         let rates: Vec<f64> = window.iter().skip(1).filter_map(|(sample, _)| rate(sample)).collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
     };
-    Governor {
+    Guard {
         limit_bytes,
         reached_s: window.first().map(|(sample, _)| sample.time_s),
         samples: window.len() as u32,
@@ -47,7 +47,7 @@ pub fn level(lifted_s: f64, samples: &[Sample]) -> Option<f64> {
     Some(first.time_s - lifted_s)
 }
 
-/// The lag that the governor steers by: from the insert position to what the standby has flushed.
+/// The lag that the guard steers by: from the insert position to what the standby has flushed.
 fn lag_of(sample: &Sample) -> Option<u64> {
     Some(sample.flush.bytes? + sample.unflushed_bytes?)
 }
@@ -77,13 +77,13 @@ mod tests {
             sample(3.0, 1191, true),
             sample(4.0, 1000, false),
         ];
-        let governor = governor(1000, &samples);
-        assert_eq!(governor.reached_s, Some(1.0));
-        assert_eq!((governor.samples, governor.samples_held), (3, 2));
-        assert_eq!(governor.lag_min_bytes, Some(800));
-        assert_eq!(governor.lag_max_bytes, Some(1201));
-        assert_eq!(governor.received_bytes_per_s, Some(250.0));
-        assert_eq!(governor.is_held(), Some(false));
+        let guard = guard(1000, &samples);
+        assert_eq!(guard.reached_s, Some(1.0));
+        assert_eq!((guard.samples, guard.samples_held), (3, 2));
+        assert_eq!(guard.lag_min_bytes, Some(800));
+        assert_eq!(guard.lag_max_bytes, Some(1201));
+        assert_eq!(guard.received_bytes_per_s, Some(250.0));
+        assert_eq!(guard.is_held(), Some(false));
     }
 
     #[test]
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_lag_that_never_came_near_the_limit_was_not_held_there() {
-        let governor = governor(1000, &[sample(0.0, 0, true), sample(1.0, 700, true)]);
-        assert_eq!((governor.reached_s, governor.is_held()), (None, None));
-        assert_eq!(governor.lag_mean_bytes, None);
+        let guard = guard(1000, &[sample(0.0, 0, true), sample(1.0, 700, true)]);
+        assert_eq!((guard.reached_s, guard.is_held()), (None, None));
+        assert_eq!(guard.lag_mean_bytes, None);
     }
 }

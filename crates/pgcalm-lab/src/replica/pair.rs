@@ -206,7 +206,7 @@ impl<'a> Pair<'a> {
             caps_lifted_s: lifted_s,
             level_s: lifted_s.and_then(|lifted| outcome::level(lifted, &samples)),
             heartbeat: Some(heartbeat),
-            governor: self.case.governed.then(|| outcome::governor(options.max_lag.bytes(), &samples)),
+            guard: self.case.governed.then(|| outcome::guard(options.max_lag.bytes(), &samples)),
             samples,
         })
     }

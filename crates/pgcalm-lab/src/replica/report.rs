@@ -21,7 +21,7 @@ pub use heartbeat::Silence;
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "replica";
 
-/// How far the lag may be from the governor's limit to count as held there, as a part of the limit.
+/// How far the lag may be from the guard's limit to count as held there, as a part of the limit.
 pub const TOLERANCE: f64 = 0.2;
 
 /// All cases: the document written by `pgcalm lab run replica --json`.
@@ -92,8 +92,8 @@ pub struct Case {
     /// What a failover manager would have seen; null in documents that were written without.
     #[serde(default)]
     pub heartbeat: Option<Heartbeat>,
-    /// What the governor was to do and did; null where it was off.
-    pub governor: Option<Governor>,
+    /// What the guard was to do and did; null where it was off.
+    pub guard: Option<Guard>,
     /// One a second.
     pub samples: Vec<Sample>,
 }
@@ -111,12 +111,12 @@ pub struct ReceiverError {
 }
 
 /// The lag that counts is that of the standby's flush position, from the primary's insert position, as
-/// `pg_calm.governor_lag_position` = `flush` has it. The window is the time under load from the first sample within the
+/// `pg_calm_guard.lag_position` = `flush` has it. The window is the time under load from the first sample within the
 /// tolerance, 20 % of the limit, on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Governor {
-    /// `pg_calm.governor_max_lag`.
+pub struct Guard {
+    /// `pg_calm_guard.max_lag`.
     pub limit_bytes: u64,
     /// When the window began, since the load did; null if the lag never came near the limit.
     pub reached_s: Option<f64>,
@@ -220,7 +220,7 @@ impl Case {
     }
 }
 
-impl Governor {
+impl Guard {
     /// Whether the lag stayed within the tolerance once it had come there; `None` if it never did.
     pub fn is_held(&self) -> Option<bool> {
         self.reached_s?;

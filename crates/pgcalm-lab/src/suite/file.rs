@@ -1,4 +1,4 @@
-//! The file that describes a suite; docs/guides/lab-suites.md is its reference.
+//! The file that describes a suite; docs/guides/lab.md is its reference.
 
 use std::collections::HashSet;
 use std::fs;
@@ -56,7 +56,7 @@ impl Suite {
         let document: Document = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            format!("{place}{}; docs/guides/lab-suites.md has the format", error.message())
+            format!("{place}{}; docs/guides/lab.md has the format", error.message())
         })?;
         let defaults = level(document.defaults).map_err(|error| format!("defaults: {error}"))?;
         let mut rows = Vec::new();

@@ -5,10 +5,10 @@ use crate::contestant::Contestant;
 use crate::options::one_of;
 
 /// The setting that tells instances to share, added when the directory is known.
-const DIRECTORY: &str = "pg_calm.arbiter_directory";
+const DIRECTORY: &str = "pg_calm_share.directory";
 
 /// Name of the one that shares.
-const ARBITER: &str = "pg_calm-arbiter";
+const SHARE: &str = "pg_calm-share";
 
 /// The ways in which all servers are run.
 pub const CONTESTANTS: [Contestant; 3] = [
@@ -23,24 +23,16 @@ pub const CONTESTANTS: [Contestant; 3] = [
     Contestant {
         name: "pg_calm",
         description: "With the module pg_calm loaded; each instance knows its own caps only.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm"),
-            // The lab's clients are superusers, those of applications are not.
-            ("pg_calm.governor_exempt_superusers", "off"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm")],
         module: true,
         data_capped: true,
         operations: 1,
     },
     Contestant {
-        name: ARBITER,
-        description: "With pg_calm loaded and pg_calm.arbiter_directory set: the instances share the device's budget, \
+        name: SHARE,
+        description: "With pg_calm and pg_calm_share loaded and pg_calm_share.directory set: the instances share the device's budget, \
                       and their timed checkpoints are moved apart.",
-        settings: &[
-            ("shared_preload_libraries", "pg_calm"),
-            // The lab's clients are superusers, those of applications are not.
-            ("pg_calm.governor_exempt_superusers", "off"),
-        ],
+        settings: &[("shared_preload_libraries", "pg_calm, pg_calm_share")],
         module: true,
         data_capped: true,
         operations: 1,
@@ -54,7 +46,7 @@ pub fn parse(name: &str) -> Result<&'static Contestant, String> {
 
 /// Adds the directory of the shared segments for the contestant that has one.
 pub(super) fn add_directory(contestant: &Contestant, directory: &Path, settings: &mut BTreeMap<String, String>) {
-    if contestant.name == ARBITER {
+    if contestant.name == SHARE {
         settings.insert(DIRECTORY.to_string(), directory.display().to_string());
     }
 }

@@ -87,9 +87,9 @@ pub struct Options {
     /// Options that the volumes' file systems (ext4) are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0.
     #[arg(long, value_name = "LIST")]
     pub mount_options: Option<MountOptions>,
-    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-arbiter (they share the
+    /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-share (they share the
     /// device's budget).
-    #[arg(long, value_name = "LIST", default_value = "stock,pg_calm,pg_calm-arbiter", value_delimiter = ',',
+    #[arg(long, value_name = "LIST", default_value = "stock,pg_calm,pg_calm-share", value_delimiter = ',',
           value_parser = parse)]
     #[serde(serialize_with = "serialize_names")]
     pub contestants: Vec<&'static Contestant>,
@@ -141,8 +141,7 @@ impl Options {
             ("work_mem", "1MB".to_string()),
             ("maintenance_work_mem", "16MB".to_string()),
         ];
-        let module = [("pg_calm.page_map_memory", "2MB".to_string()), ("pg_calm.checkpoint_history", "10".to_string())];
-        let module = module.into_iter().filter(|_| contestant.module);
+        let module = contestant.module.then(|| ("pg_calm.page_map_memory", "2MB".to_string()));
         let mut settings = self.common.over(own.into_iter().chain(module));
         settings.extend(contestant::settings_of(contestant, &self.set_contestant));
         settings

@@ -36,7 +36,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Contestant {
-    /// `stock`, `pg_calm` or `pg_calm-arbiter`.
+    /// `stock`, `pg_calm` or `pg_calm-share`.
     pub name: String,
     /// What sets it apart, in one sentence.
     pub description: String,

@@ -248,11 +248,8 @@ impl<'a> Arena<'a> {
         cycle.rows_written = done.rows;
         let counter = |name: &str| cycle.module_status.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
         let errors = counter("errors");
-        (cycle.bridged_pages, cycle.flushed_pages, cycle.unflushed_pages) = (
-            counter("bridged_pages"),
-            counter("flushed_pages"),
-            counter("unflushed_pages_old") + counter("unflushed_pages_new"),
-        );
+        (cycle.bridged_pages, cycle.flushed_pages, cycle.unflushed_pages) =
+            (counter("bridged_pages"), counter("flushed_pages"), counter("unflushed_pages"));
         if errors > 0 {
             cycle.problems.push(format!("pg_calm saw {errors} writeback errors before the crash"));
         }

@@ -182,8 +182,7 @@ fn a_receiver_that_reads_nothing_while_it_syncs_is_told_from_the_network() {
 
 #[test]
 fn a_receiver_that_never_catches_up_with_its_kernel_is_told_from_the_network() {
-    // As measured with WAL devices of 200 operations per second
-    // (docs/research/standby-behind-a-slow-link.md): replies at the ends of segments, and a
+    // As measured with WAL devices of 200 operations per second: replies at the ends of segments, and a
     // kernel with room for 15 MB more, which a second's writes hardly fill.
     let at_ends = || blocked(|second| (2 * second + 3) * SEGMENT);
     assert_eq!(place(&with_connection(at_ends(), 1.0, 0.25)), Place::StandbyWrite);

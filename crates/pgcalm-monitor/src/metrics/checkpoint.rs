@@ -69,15 +69,6 @@ pub const TABLE: &[Metric] = &[
         }),
     },
     Metric {
-        name: "pgcalm_checkpoint_progress_ratio",
-        kind: Kind::Gauge,
-        help: "Part of its buffers that the checkpoint under way has written; absent if none is, or without pg_calm",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.progress));
-        }),
-    },
-    Metric {
         name: "pgcalm_checkpoint_age_seconds",
         kind: Kind::Gauge,
         help: "Since the start of the last complete checkpoint",

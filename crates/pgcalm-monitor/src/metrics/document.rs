@@ -27,12 +27,11 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// As Prometheus names its samples; a histogram has `_sum` and `_count` besides.
+/// As Prometheus names its samples.
 fn sample_name(metric: &Metric) -> String {
     match metric.kind {
         Kind::Counter => format!("{}_total", metric.name),
         Kind::Gauge => metric.name.to_string(),
-        Kind::Histogram => format!("{}_bucket", metric.name),
     }
 }
 
@@ -44,14 +43,10 @@ fn row(metric: &Metric) -> String {
     let labels: Vec<String> = server.into_iter().chain(metric.labels).map(|label| format!("`{label}`")).collect();
     format!(
         "| `{}` | {} | {} | {} |\n",
-        match metric.kind {
-            Kind::Histogram => metric.name.to_string(),
-            _ => sample_name(metric),
-        },
+        sample_name(metric),
         match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
         },
         labels.join(", "),
         metric.help

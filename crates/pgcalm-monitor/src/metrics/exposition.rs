@@ -6,7 +6,6 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::EncodeMetric;
-use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -16,7 +15,6 @@ use prometheus_client::registry::Unit;
 
 use crate::metrics::Kind;
 use crate::metrics::Metric;
-use crate::metrics::Value;
 use crate::metrics::table;
 use crate::model::Host;
 
@@ -83,19 +81,13 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
     let kind = match metric.kind {
         Kind::Counter => MetricType::Counter,
         Kind::Gauge => MetricType::Gauge,
-        Kind::Histogram => MetricType::Histogram,
     };
     let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
     for point in points {
-        let mut encoder = family.encode_family(&point.labels)?;
-        match point.value {
-            Value::Number(value) if metric.kind == Kind::Counter => {
-                ConstCounter::new(value).encode(encoder)?;
-            }
-            Value::Number(value) => ConstGauge::new(value).encode(encoder)?,
-            Value::Histogram(histogram) => {
-                encoder.encode_histogram::<NoLabelSet>(histogram.sum, histogram.count, &histogram.buckets, None)?
-            }
+        let encoder = family.encode_family(&point.labels)?;
+        match metric.kind {
+            Kind::Counter => ConstCounter::new(point.value).encode(encoder)?,
+            Kind::Gauge => ConstGauge::new(point.value).encode(encoder)?,
         }
     }
     Ok(())
@@ -153,7 +145,6 @@ mod tests {
     #[test]
     fn what_is_not_known_has_no_line() {
         let text = openmetrics(&host());
-        assert!(!text.contains("pgcalm_checkpoint_progress"));
         assert!(!text.contains("pgcalm_connections"));
     }
 }

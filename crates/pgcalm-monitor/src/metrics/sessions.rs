@@ -66,7 +66,7 @@ pub const TABLE: &[Metric] = &[
         kind: Kind::Gauge,
         help: "Client sessions that run a statement, by what they wait for at that moment; cause is cpu (no wait event), \
                data_io, data_sync, wal, wal_lock, other_io, lock, lightweight_lock, buffer_pin, synchronous_replication, \
-               governor, other_process, client, timeout or other",
+               guard, other_process, client, timeout or other",
         labels: &["cause"],
         read: Read::Instance(|instance, points| {
             if let Some(activity) = &instance.activity {

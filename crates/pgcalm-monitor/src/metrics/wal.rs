@@ -93,20 +93,11 @@ pub const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_archive_time_to_full_seconds",
         kind: Kind::Gauge,
-        help: "Time until pg_wal's file system is full if rates of the last minute stay; absent if the queue does not grow, \
-               or without pg_calm",
+        help: "Time until pg_wal's file system is full if rates of the last minutes stay; absent if not within hours, or \
+               without pg_calm_guard",
         labels: &[],
         read: Read::Instance(|instance, points| {
             points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.time_to_full_seconds));
-        }),
-    },
-    Metric {
-        name: "pgcalm_archive_alert",
-        kind: Kind::Gauge,
-        help: "Whether more waits to be archived than pg_calm.archive_alert_threshold allows",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
-            points.maybe(&[], instance.archive.as_ref().and_then(|archive| archive.alert));
         }),
     },
 ];

@@ -90,8 +90,8 @@ pub enum WaitCause {
     BufferPin,
     /// A synchronous standby.
     SynchronousReplication,
-    /// pg_calm's governor.
-    Governor,
+    /// pg_calm_guard.
+    Guard,
     /// Another process of the server.
     OtherProcess,
     /// The client.
@@ -115,7 +115,7 @@ impl WaitCause {
         Self::LightweightLock,
         Self::BufferPin,
         Self::SynchronousReplication,
-        Self::Governor,
+        Self::Guard,
         Self::OtherProcess,
         Self::Client,
         Self::Timeout,
@@ -135,7 +135,7 @@ impl WaitCause {
             Self::LightweightLock => "lightweight_lock",
             Self::BufferPin => "buffer_pin",
             Self::SynchronousReplication => "synchronous_replication",
-            Self::Governor => "governor",
+            Self::Guard => "guard",
             Self::OtherProcess => "other_process",
             Self::Client => "client",
             Self::Timeout => "timeout",

@@ -30,10 +30,8 @@ pub struct Archive {
     pub free_bytes: Option<u64>,
     /// Bytes of WAL archived per second in the last minute; module as archiver only.
     pub archived_bytes_per_second: Option<f64>,
-    /// Seconds until pg_wal's file system is full if rates stay; `None` if the queue does not grow, or without the module.
+    /// Seconds until pg_wal's file system is full if rates stay; `None` if not within hours, or without pg_calm_guard.
     pub time_to_full_seconds: Option<f64>,
-    /// Whether more waits than pg_calm.archive_alert_threshold allows; `None` without the module.
-    pub alert: Option<bool>,
 }
 
 /// Who archives.
@@ -43,7 +41,7 @@ pub enum ArchiveState {
     /// Nobody: archive_mode is off, or this is a standby and it isn't `always`.
     #[default]
     Off,
-    /// pg_calm is the archive_library.
+    /// pg_calm_archive is the archive_library.
     PgCalm,
     /// Another library or a command.
     Other,

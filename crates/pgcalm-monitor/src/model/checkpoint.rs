@@ -19,12 +19,6 @@ pub struct Checkpoint {
     /// Buffers that this checkpoint has written so far, by the server's count, which an immediate one brings up to date at
     /// its end only; `None` if none is under way or its beginning was not seen.
     pub buffers_written: Option<u64>,
-    /// Dirty buffers that it found and has to write; `None` without the module.
-    pub buffers_dirty: Option<u64>,
-    /// Part of the buffers that is written, 0 to 1; `None` if none is under way, its beginning was not seen, or without the
-    /// module. 1 does not mean
-    /// that it is over: the sync phase follows.
-    pub progress: Option<f64>,
     /// Files whose fsync is done, of the one under way; `None` without the module.
     pub files_synced: Option<u64>,
     /// WAL since the redo point of the last complete one: `max_wal_size` starts the next.
@@ -100,7 +94,7 @@ pub struct CompletedCheckpoint {
     pub ended_ms: Option<u64>,
     /// From start to end.
     pub total_seconds: Option<f64>,
-    /// Writing buffers, pauses included.
+    /// From the start to the sync phase: writing, pauses included.
     pub write_seconds: Option<f64>,
     /// The sync phase as the server measures it, drain and fsync calls included.
     pub sync_seconds: Option<f64>,
@@ -116,6 +110,4 @@ pub struct CompletedCheckpoint {
     pub buffers_written: Option<u64>,
     /// Pages written and not flushed when the first file was about to be synced.
     pub unflushed_pages_at_sync: Option<u64>,
-    /// Operations of pg_calm's writes as the device counts them.
-    pub device_operations: Option<u64>,
 }

@@ -4,19 +4,17 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Activity;
-use crate::model::ArbiterMember;
 use crate::model::Archive;
 use crate::model::Checkpoint;
 use crate::model::Counters;
-use crate::model::Governor;
-use crate::model::IoHistogram;
+use crate::model::Guard;
 use crate::model::Missing;
 use crate::model::Module;
 use crate::model::Rates;
 use crate::model::Replication;
+use crate::model::ShareMember;
 use crate::model::Unflushed;
 use crate::model::Volume;
-use crate::model::WalFlushes;
 
 /// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -46,14 +44,10 @@ pub struct Instance {
     pub archive: Option<Archive>,
     /// Standbys, slots, and what this server receives itself.
     pub replication: Option<Replication>,
-    /// The module's governor.
-    pub governor: Option<Governor>,
+    /// The module's guard.
+    pub guard: Option<Guard>,
     /// Instances with which the module shares the device; empty where nothing is shared.
-    pub arbiter: Vec<ArbiterMember>,
-    /// Flushes of WAL and what commits wait before them, of the module.
-    pub wal: Option<WalFlushes>,
-    /// How long calls for I/O took, of the module; empty without it.
-    pub io: Vec<IoHistogram>,
+    pub share: Vec<ShareMember>,
     /// How long the sample took: from asking the first question to the last answer.
     pub sample_seconds: Option<f64>,
     /// What is missing of the above, and why.

@@ -22,7 +22,7 @@ pub enum Subject {
     Connection,
     /// Instances of other users on this host, which only root sees.
     Instances,
-    /// The module pg_calm, and so unflushed pages, phases' progress, governor, histograms.
+    /// The module pg_calm, and so unflushed pages, phases' progress, guard, histograms.
     Module,
     /// Waits and states of other users' sessions.
     Activity,

@@ -24,8 +24,6 @@ pub struct Module {
     pub flushed_pages: u64,
     /// Dirty pages left for PostgreSQL's fsync.
     pub fsynced_pages: u64,
-    /// Dirty pages made dense and left to the kernel flusher.
-    pub handed_pages: u64,
     /// Dirty pages that the kernel had written before.
     pub kernel_flushed_pages: u64,
     /// Clean pages written along.
@@ -36,10 +34,12 @@ pub struct Module {
     pub written_bytes: u64,
     /// Flush hints of the server that were dropped.
     pub suppressed_hints: u64,
-    /// Times that a region counted as wholly dirty because pg_calm.page_map_memory was used up.
-    pub full_regions: u64,
-    /// Writes to files that could not be tracked for that reason.
-    pub full_files: u64,
+    /// Flushes of WAL by fdatasync or fsync.
+    pub wal_flushes: u64,
+    /// How long these took, all together.
+    pub wal_flush_seconds: f64,
+    /// Writes that could not be tracked because pg_calm.page_map_memory was used up.
+    pub map_full: u64,
     /// Writeback errors seen by the worker; each ends in PANIC.
     pub errors: u64,
     /// What some of these come to per second.
@@ -47,7 +47,7 @@ pub struct Module {
 }
 
 /// States that `degraded` can name, and the module's words for them; what fits none is `other`.
-const DEGRADED: [(&str, &str); 11] = [
+const DEGRADED: [(&str, &str); 9] = [
     ("not_flushed", "nothing is flushed: "),
     ("worker_down", "the writeback worker is not running"),
     ("worker_stuck", "the writeback worker does not respond"),
@@ -56,8 +56,6 @@ const DEGRADED: [(&str, &str); 11] = [
     ("map_full", "pg_calm.page_map_memory is too small"),
     ("not_bridged", "gaps are not bridged"),
     ("not_shared", "the device's budget is not shared"),
-    ("status_sync", "an fsync of pg_wal/archive_status failed"),
-    ("governor_stuck", "the governor's worker does not respond"),
     ("breaker", "circuit breaker: "),
 ];
 
@@ -86,13 +84,11 @@ pub struct ModuleRates {
     pub written_bytes_per_second: f64,
 }
 
-/// Pages that are written and not flushed, by generation.
+/// Pages that are written and not flushed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unflushed {
-    /// Written before the last checkpoint began to write.
-    pub old_pages: u64,
-    /// Written since then.
-    pub new_pages: u64,
+    /// Of files over 1 MB.
+    pub pages: u64,
     /// That the worker is writing back now.
     pub in_flight_pages: u64,
     /// Size of a page (setting block_size).

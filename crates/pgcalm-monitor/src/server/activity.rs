@@ -74,11 +74,11 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
     })
 }
 
-/// Before PostgreSQL 17 a session that the governor holds waits for an extension's event without a name, but the module
+/// Before PostgreSQL 17 a session that the guard holds waits for an extension's event without a name, but the module
 /// tells how many it holds.
 pub fn name_holds(activity: &mut Activity, holds: u64) {
     let named: u64 =
-        activity.waits.iter().filter(|wait| wait.cause == WaitCause::Governor).map(|wait| wait.sessions).sum();
+        activity.waits.iter().filter(|wait| wait.cause == WaitCause::Guard).map(|wait| wait.sessions).sum();
     let Some(unnamed) =
         activity.waits.iter_mut().find(|wait| wait.event_type == "Extension" && wait.event == "Extension")
     else {
@@ -90,9 +90,9 @@ pub fn name_holds(activity: &mut Activity, holds: u64) {
     }
     unnamed.sessions -= moved;
     activity.waits.push(Wait {
-        cause: WaitCause::Governor,
+        cause: WaitCause::Guard,
         event_type: "Extension".to_string(),
-        event: "PgCalmGovernorHold".to_string(),
+        event: "PgCalmGuardHold".to_string(),
         sessions: moved,
     });
     activity.waits.retain(|wait| wait.sessions > 0);
@@ -131,11 +131,11 @@ mod tests {
             Activity { waits: vec![waiting("Extension", "Extension", 5), waiting("", "", 1)], ..Activity::default() };
         name_holds(&mut activity, 3);
         let causes = activity.sessions_by_cause();
-        assert_eq!(causes[&WaitCause::Governor], 3);
+        assert_eq!(causes[&WaitCause::Guard], 3);
         assert_eq!(causes[&WaitCause::Other], 2);
         // Those of PostgreSQL 17 have their names already.
         name_holds(&mut activity, 3);
-        assert_eq!(activity.sessions_by_cause()[&WaitCause::Governor], 3);
+        assert_eq!(activity.sessions_by_cause()[&WaitCause::Guard], 3);
     }
 
     #[test]

@@ -104,8 +104,6 @@ pub fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error>
     archive.oldest_seconds = row.number("oldest_age")?;
     archive.free_bytes = row.count("free_bytes")?;
     archive.archived_bytes_per_second = row.number("archive_rate")?;
-    archive.time_to_full_seconds = row.number("time_to_full")?;
-    archive.alert = row.try_get("alert")?;
     Ok(archive)
 }
 

@@ -25,6 +25,7 @@ pub fn ask_module(
 ) -> Result<Checkpoint, Error> {
     let sql = format!(
         "SELECT *, extract(epoch FROM clock_timestamp() - started)::float8 AS age, \
+         extract(epoch FROM ended - started)::float8 AS total, \
          (extract(epoch FROM ended) * 1000)::int8 AS ended_ms FROM {schema}.pg_calm_checkpoints ORDER BY id DESC LIMIT 5"
     );
     let rows = session.rows(&sql)?;
@@ -38,8 +39,6 @@ pub fn ask_module(
         reason: None,
         running_seconds: None,
         buffers_written: None,
-        buffers_dirty: None,
-        progress: None,
         files_synced: None,
         wal_since_redo_bytes: core.wal_since_redo_bytes,
         max_wal_size_bytes: facts.max_wal_size_bytes,
@@ -60,37 +59,23 @@ pub fn ask_module(
     let id = row.count("id")?.unwrap_or_default();
     follower.follow(Some(id), core);
     let seen = |name| row.number(name).map(|time| time.is_some());
-    checkpoint.phase = module_phase(seen("buffer_scan_time")?, seen("write_time")?, seen("sync_time")?, checkpointer);
+    let writes = row.count("buffers_written")?.is_some();
+    checkpoint.phase = module_phase(writes, seen("write_time")?, seen("sync_time")?, checkpointer);
     checkpoint.kind = row.text("kind")?;
     checkpoint.reason = row.text("reason")?;
     checkpoint.running_seconds = row.number("age")?;
-    // The module's own count comes at the end of the write phase.
     checkpoint.buffers_written = row.count("buffers_written")?.or(follower.written());
-    checkpoint.buffers_dirty = row.count("buffers_dirty")?;
     checkpoint.files_synced = row.count("files_synced")?;
-    checkpoint.progress = match (checkpoint.phase, checkpoint.buffers_written, checkpoint.buffers_dirty) {
-        (CheckpointPhase::Prepare, ..) => Some(0.0),
-        (CheckpointPhase::Write, Some(written), Some(dirty)) if dirty > 0 => {
-            Some((written as f64 / dirty as f64).min(1.0))
-        }
-        (CheckpointPhase::Write, ..) => None,
-        _ => Some(1.0),
-    };
     Ok(checkpoint)
 }
 
-/// The phase from which boundaries were passed. Draining shows in the wait event only: pg_calm's own, which has no name
-/// before PostgreSQL 17.
-fn module_phase(
-    scanned: bool,
-    written: bool,
-    synced: bool,
-    checkpointer: Option<&(String, String)>,
-) -> CheckpointPhase {
+/// The phase: whether it has begun to write buffers, and is done with that and with the sync phase. Draining shows in
+/// the wait event only: pg_calm's own, which has no name before PostgreSQL 17.
+fn module_phase(writes: bool, written: bool, synced: bool, checkpointer: Option<&(String, String)>) -> CheckpointPhase {
     let drains = checkpointer.is_some_and(|(event_type, event)| {
         event_type == "Extension" && (event == "PgCalmDrain" || event == "Extension")
     });
-    match (scanned, written, synced) {
+    match (writes, written, synced) {
         (_, _, true) => CheckpointPhase::End,
         (_, true, false) if drains => CheckpointPhase::Drain,
         (_, true, false) => CheckpointPhase::Sync,
@@ -105,7 +90,7 @@ fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
         id: row.count("id")?.unwrap_or_default(),
         reason: row.text("reason")?.unwrap_or_default(),
         ended_ms: row.count("ended_ms")?,
-        total_seconds: seconds("total_time")?,
+        total_seconds: row.number("total")?,
         write_seconds: seconds("write_time")?,
         sync_seconds: seconds("sync_time")?,
         drain_seconds: seconds("drain_time")?,
@@ -114,7 +99,6 @@ fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
         slowest_file: row.text("slowest_file")?,
         buffers_written: row.count("buffers_written")?,
         unflushed_pages_at_sync: row.count("unflushed_pages_at_sync")?,
-        device_operations: row.count("device_operations")?,
     })
 }
 
@@ -166,8 +150,6 @@ impl Follower {
             reason: None,
             running_seconds: self.current.as_ref().map(|current| current.since.elapsed().as_secs_f64()),
             buffers_written: self.written(),
-            buffers_dirty: None,
-            progress: None,
             files_synced: None,
             wal_since_redo_bytes: core.wal_since_redo_bytes,
             max_wal_size_bytes: facts.max_wal_size_bytes,
@@ -206,7 +188,7 @@ mod tests {
     #[test]
     fn the_module_s_boundaries_give_the_phase() {
         let nothing = event("", "");
-        let phase = |scanned, written, synced, at: &(String, String)| module_phase(scanned, written, synced, Some(at));
+        let phase = |writes, written, synced, at: &(String, String)| module_phase(writes, written, synced, Some(at));
         assert_eq!(phase(false, false, false, &nothing), CheckpointPhase::Prepare);
         assert_eq!(phase(true, false, false, &nothing), CheckpointPhase::Write);
         assert_eq!(phase(true, true, false, &nothing), CheckpointPhase::Sync);

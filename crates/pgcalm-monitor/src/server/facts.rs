@@ -3,6 +3,7 @@
 use pgcalm_server::MODULE_SCHEMA;
 use pgcalm_server::Settings;
 use pgcalm_server::Version;
+use pgcalm_server::extension_schema;
 use postgres::Error;
 
 use crate::server::session::Columns;
@@ -43,10 +44,16 @@ pub struct Facts {
     pub module_loaded: bool,
     /// Schema of the extension pg_calm, quoted; `None` if this database does not have it.
     pub module_schema: Option<String>,
+    /// The same of pg_calm_archive, if it is loaded.
+    pub archive_schema: Option<String>,
+    /// The same of pg_calm_guard.
+    pub guard_schema: Option<String>,
+    /// The same of pg_calm_share.
+    pub share_schema: Option<String>,
 }
 
 /// The settings that are used.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 14] = [
     "archive_mode",
     "block_size",
     "checkpoint_timeout",
@@ -55,6 +62,9 @@ const SETTINGS: [&str; 11] = [
     "max_connections",
     "max_wal_size",
     "pg_calm.mode",
+    "pg_calm_archive.directory",
+    "pg_calm_guard.mode",
+    "pg_calm_share.directory",
     "port",
     "server_version",
     "wal_segment_size",
@@ -64,9 +74,13 @@ const SETTINGS: [&str; 11] = [
 pub fn ask(session: &mut Session) -> Result<Facts, Error> {
     let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
     let rows = session.rows(&format!(
-        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, \
+        "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, \
+         {} AS guard_schema, {} AS share_schema, \
          pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
-         extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid"
+         extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid",
+        extension_schema("pg_calm_archive"),
+        extension_schema("pg_calm_guard"),
+        extension_schema("pg_calm_share"),
     ))?;
     let row = &rows[0];
     let text = |name| settings.text(name).map(str::to_string);
@@ -92,5 +106,8 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
         backend_pid: row.try_get("backend_pid")?,
         module_loaded: settings.text("pg_calm.mode").is_some(),
         module_schema: row.text("module_schema")?,
+        archive_schema: row.text("archive_schema")?.filter(|_| settings.text("pg_calm_archive.directory").is_some()),
+        guard_schema: row.text("guard_schema")?.filter(|_| settings.text("pg_calm_guard.mode").is_some()),
+        share_schema: row.text("share_schema")?.filter(|_| settings.text("pg_calm_share.directory").is_some()),
     })
 }

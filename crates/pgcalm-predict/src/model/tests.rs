@@ -34,7 +34,7 @@ fn caps(write_iops: f64, write_bytes: f64, operation_bytes: f64) -> Caps {
 
 #[test]
 fn the_longest_gap_is_that_of_the_module() {
-    // 125 MB / 800 / 8 KiB is 20: strictly less pays. docs/internals/bridging.md has both.
+    // 125 MB / 800 / 8 KiB is 20: strictly less pays.
     let bytes = 125.0 * MIB;
     assert_eq!(caps(800.0, bytes, 1.25 * MIB).longest_gap(), 19);
     assert_eq!(caps(3000.0, bytes, 1.25 * MIB).longest_gap(), 5);

@@ -17,8 +17,9 @@ use crate::report::RegionClass;
 pub(super) const PAGES: f64 = 1024.0;
 
 /// Regions looked at less long after their first page say nothing of how they go on: what the checkpointer has just written
-/// to them is all there at once, and flushed before that; seconds.
-const YOUNG: f64 = 1.0;
+/// to them is all there at once; seconds. No more than a part of what may wait for the module (POOL_SECONDS, controller.c),
+/// or nothing would be seen of one that is in mode shadow.
+const YOUNG: f64 = 0.25;
 
 /// With fewer pages than that the logarithm of their number is mostly noise.
 const ENOUGH: f64 = 16.0;
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn what_a_checkpoint_wrote_a_moment_ago_is_not_taken_for_growth() {
         let mut growth = Growth::default();
-        growth.look("16384", 0, 800.0, 0.3);
+        growth.look("16384", 0, 800.0, 0.1);
         let classes = growth.classes(&Rates::default(), Extent::default(), 0.0).0;
         assert_eq!(classes.len(), 1);
         assert!(classes[0].pages_first_second < 1e-6, "{classes:?}");

@@ -32,7 +32,7 @@ pub fn connect_to(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Client> {
 }
 
 /// What is looked at of the server's settings.
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 15] = [
     "server_version_num",
     "data_directory",
     "checkpoint_timeout",
@@ -46,8 +46,6 @@ const SETTINGS: [&str; 17] = [
     "pg_calm.mode",
     "pg_calm.iops",
     "pg_calm.bandwidth",
-    "pg_calm.flush_age",
-    "pg_calm.unflushed_limit",
     "pg_calm.bridge",
     "pg_calm.clean_buffers",
 ];
@@ -71,8 +69,8 @@ pub(super) fn flush_settings(settings: &pgcalm_server::Settings) -> Settings {
         bgwriter_flush_after_bytes: number("bgwriter_flush_after") as u64,
         backend_flush_after_bytes: number("backend_flush_after") as u64,
         full_page_writes: on("full_page_writes"),
-        flush_age_s: number("pg_calm.flush_age"),
-        unflushed_limit_bytes: number("pg_calm.unflushed_limit") as u64,
+        flush_age_s: 0.0,
+        unflushed_limit_bytes: 0,
         bridge: on("pg_calm.bridge"),
         clean_buffers: on("pg_calm.clean_buffers"),
     }

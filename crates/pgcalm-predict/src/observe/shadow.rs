@@ -6,7 +6,6 @@ use pgcalm_server::Settings;
 use pgcalm_server::module_schema;
 
 use crate::observe::growth::Growth;
-use crate::observe::growth::PAGES;
 use crate::report::Counted;
 use pgcalm_host::Failure;
 
@@ -85,22 +84,19 @@ pub(super) fn sample(client: &mut Client, growth: &mut Growth) -> anyhow::Result
     let rows = client
         .query(
             &format!(
-                "select path, first_block, unflushed_pages_old, unflushed_pages_new, coalesce(age_seconds, 0)
-                 from {schema}.pg_calm_regions where not whole"
+                "select path, first_block, unflushed_pages, coalesce(age_seconds, 0)
+                 from {schema}.pg_calm_regions()"
             ),
             &[],
         )
-        .context("read pg_calm_regions")?;
+        .context("read pg_calm_regions()")?;
     for row in rows {
         let first_block: i32 = row.get(1);
-        let old = f64::from(row.get::<_, i32>(2));
-        let new = f64::from(row.get::<_, i32>(3));
         growth.look(
             row.get(0),
             u64::from((first_block / REGION_BLOCKS).unsigned_abs()),
-            // Those that were written before and after the checkpoint began are in both.
-            old + new - old * new / PAGES,
-            row.get(4),
+            f64::from(row.get::<_, i32>(2)),
+            row.get(3),
         );
     }
     Ok(())
@@ -128,7 +124,6 @@ pub struct ModuleCounters {
     written_bytes: f64,
     flushed_pages: f64,
     fsynced_pages: f64,
-    handed_pages: f64,
     kernel_flushed_pages: f64,
     bridged_pages: f64,
 }
@@ -141,7 +136,7 @@ impl ModuleCounters {
             .query_one(
                 &format!(
                     "select device_operations::float8, written_bytes::float8, flushed_pages::float8, fsynced_pages::float8,
-                            handed_pages::float8, kernel_flushed_pages::float8, bridged_pages::float8
+                            kernel_flushed_pages::float8, bridged_pages::float8
                      from {schema}.pg_calm_status"
                 ),
                 &[],
@@ -152,9 +147,8 @@ impl ModuleCounters {
             written_bytes: row.get(1),
             flushed_pages: row.get(2),
             fsynced_pages: row.get(3),
-            handed_pages: row.get(4),
-            kernel_flushed_pages: row.get(5),
-            bridged_pages: row.get(6),
+            kernel_flushed_pages: row.get(4),
+            bridged_pages: row.get(5),
         })
     }
 
@@ -164,9 +158,8 @@ impl ModuleCounters {
         Counted {
             device_operations_per_s: rate(|now| now.device_operations),
             mib_per_s: rate(|now| now.written_bytes) / f64::from(1 << 20),
-            flushed_pages_per_s: rate(|now| now.flushed_pages + now.fsynced_pages + now.handed_pages),
+            flushed_pages_per_s: rate(|now| now.flushed_pages + now.fsynced_pages),
             fsynced_pages_per_s: rate(|now| now.fsynced_pages),
-            handed_pages_per_s: rate(|now| now.handed_pages),
             kernel_flushed_pages_per_s: rate(|now| now.kernel_flushed_pages),
             bridged_pages_per_s: rate(|now| now.bridged_pages),
         }

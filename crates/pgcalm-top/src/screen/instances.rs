@@ -1,6 +1,5 @@
 //! The list of instances, a line each.
 
-use pgcalm_monitor::model::CheckpointPhase;
 use pgcalm_monitor::model::Host;
 use pgcalm_monitor::model::Instance;
 use pgcalm_monitor::model::Reachability;
@@ -136,10 +135,5 @@ fn figures(host: &Host, instance: &Instance) -> String {
 
 fn phase(instance: &Instance) -> Option<String> {
     let checkpoint = instance.checkpoint.as_ref()?;
-    Some(match (checkpoint.phase, checkpoint.progress) {
-        (CheckpointPhase::Write, Some(progress)) => {
-            format!("write {}", number::percent(progress))
-        }
-        (phase, _) => phase.name().to_string(),
-    })
+    Some(checkpoint.phase.name().to_string())
 }

@@ -34,8 +34,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
             .map(|seconds| format!("pg_wal's disk is full in {}", format::whole_seconds(seconds))),
         archive.free_bytes.map(|bytes| format!("{} free", format::byte_count(bytes))),
     ]);
-    let alert = archive.alert == Some(true) || archive.time_to_full_seconds.is_some();
-    let style = if alert { palette.alarm() } else { ratatui::style::Style::new() };
+    let style = if archive.time_to_full_seconds.is_some() { palette.alarm() } else { ratatui::style::Style::new() };
     let mut rows = vec![Row::text("Archive", 1, text, style)];
     if archive.failing {
         let since = archive

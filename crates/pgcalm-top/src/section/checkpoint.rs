@@ -3,19 +3,16 @@
 use pgcalm_monitor::model::Checkpoint;
 use pgcalm_monitor::model::CheckpointPhase;
 use pgcalm_monitor::model::CompletedCheckpoint;
-use pgcalm_render::number;
 use ratatui::text::Span;
 
-use crate::bar;
 use crate::format;
 use crate::row::Row;
 use crate::section::Context;
 use crate::section::listed;
 
 const SECTION: &str = "Checkpoint";
-const GAUGE_WIDTH: usize = 20;
 
-/// The phase with its progress; how soon the next one is due; the last one.
+/// The phase; how soon the next one is due; the last one.
 pub fn rows(context: &Context) -> Vec<Row> {
     let Some(checkpoint) = &context.instance.checkpoint else {
         return Vec::new();
@@ -44,15 +41,7 @@ fn under_way(context: &Context, checkpoint: &Checkpoint) -> Row {
         phase => phase.name(),
     };
     let mut spans = vec![Span::styled(format!("{phase} "), palette.heading())];
-    if let Some(progress) = checkpoint.progress {
-        spans.push(Span::styled(bar::gauge(progress, GAUGE_WIDTH), palette.bar()));
-        spans.push(Span::raw(format!(" {} ", number::percent(progress))));
-    }
-    let buffers = match (checkpoint.buffers_written, checkpoint.buffers_dirty) {
-        (Some(written), Some(dirty)) => Some(format!("{} of {} buffers", format::count(written), format::count(dirty))),
-        (Some(written), None) => Some(format!("{} buffers", format::count(written))),
-        (None, _) => None,
-    };
+    let buffers = checkpoint.buffers_written.map(|written| format!("{} buffers", format::count(written)));
     let synced = matches!(checkpoint.phase, CheckpointPhase::Sync | CheckpointPhase::End);
     spans.push(Span::raw(listed([
         checkpoint.running_seconds.map(format::whole_seconds),

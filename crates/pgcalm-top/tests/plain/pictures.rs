@@ -52,10 +52,10 @@ fn a_small_terminal_has_the_whole_picture() {
     let expected = "\
 pgcalm top   1 overview  2 charts  3 missing                       live 14:02:00
   INSTANCE           VERSION ROLE       TPS ACTIVE CHECKPOINT   UNFL.   CAP
-> 5432 orders        15.20   primary   3860      4 write 63 %   12505  98 %
+> 5432 orders        15.20   primary   3860      4 write        12505  98 %
   5433 /srv/ledger   15      unreachable: connection refused
 
-Checkpoint  write ████████████▋······· 63 % 12 s, 20395 of 32373 buffers, time
+Checkpoint  write 12 s, 20395 buffers, time
             max_wal_size: 512 MB of 8 GB
 TPS         3860/s                                             █████████████████
 WAL         12 MB/s, 230 images/s                              █████████████████
@@ -72,7 +72,7 @@ Waits       wal_lock            3 now   2.4 mean ██████████�
 Archive     3 files wait, 48 MB, oldest 12 s, last archived 1 s ago
 Lag         near streaming sync, flush 1.2 MB 0.30 s, replay 2 MB
             slot far: not in use, keeps 3 GB of WAL, extended
-Governor    lag watched, 1.2 MB of 64 MB, by near, drains 12 MB/s
+Guard       lag watched, 1.2 MB of 64 MB, by near, drains 12 MB/s
 q quit  ? keys  Tab page  Up/Down instance  Space pause    curves 5 min of 2 min";
     assert_eq!(lines.join("\n"), expected);
 }
@@ -114,8 +114,8 @@ fn an_idle_checkpointer_tells_when_the_next_is_due() {
 fn a_tall_terminal_has_charts_below() {
     let lines = lines(&picture(&two(), &State::default(), 80, 50));
     let chart = lines.iter().position(|line| line == "TPS  3860/s").unwrap();
-    let governor = lines.iter().position(|line| line.starts_with("Governor")).unwrap();
-    assert!(chart > governor, "{}", lines.join("\n"));
+    let guard = lines.iter().position(|line| line.starts_with("Guard")).unwrap();
+    assert!(chart > guard, "{}", lines.join("\n"));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn without_the_module_the_rest_is_there_and_what_is_missing_is_named() {
         section(&lines, "Missing"),
         "Missing     module (not in shared_preload_libraries); archive_queue (permission…"
     );
-    for absent in ["Unflushed", "pg_calm", "Governor"] {
+    for absent in ["Unflushed", "pg_calm", "Guard"] {
         assert!(!lines.iter().any(|line| line.starts_with(absent)));
     }
 }
@@ -216,7 +216,6 @@ fn time_travel_shows_the_figures_of_that_moment_and_curves_up_to_it() {
         if second <= 60 {
             checkpoint.phase = CheckpointPhase::Sync;
             checkpoint.files_synced = Some(14);
-            checkpoint.progress = None;
         }
         host(vec![instance])
     });
@@ -225,7 +224,7 @@ fn time_travel_shows_the_figures_of_that_moment_and_curves_up_to_it() {
     state.moment = Moment::At((START + 60) as f64);
     let past = lines(&picture(&history, &state, 80, 24));
     assert!(past[0].ends_with("PAUSED at 14:01:00, 1 min ago"), "{}", past[0]);
-    assert_eq!(section(&past, "Checkpoint"), "Checkpoint  sync 12 s, 20395 of 32373 buffers, 14 files synced, time");
+    assert_eq!(section(&past, "Checkpoint"), "Checkpoint  sync 12 s, 20395 buffers, 14 files synced, time");
     let curve = |lines: &[String]| section(lines, "TPS").chars().skip(12 + 27).collect::<String>();
     assert!(section(&past, "TPS").starts_with("TPS         0/s "));
     // The stall is at the end, and nothing after it is shown.
@@ -291,7 +290,7 @@ fn a_long_name_loses_its_middle() {
     let lines = lines(&picture(&history, &State::default(), 80, 24));
     assert_eq!(
         section(&lines, "> 5432"),
-        "> 5432 …sql/clusters/main 15.20   primary   3860      4 write 63 %   12505  98 %"
+        "> 5432 …sql/clusters/main 15.20   primary   3860      4 write        12505  98 %"
     );
 }
 

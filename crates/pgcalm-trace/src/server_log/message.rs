@@ -157,7 +157,7 @@ mod tests {
         for line in [
             "a STATEMENT:  select 'checkpoint complete: wrote 1 buffers total=1 s'",
             "\tLOG:  checkpoint complete: wrote 1 buffers; total=1.0 s",
-            "a LOG:  pg_calm: checkpoint 2 (requested): slots=0.023 s",
+            "a LOG:  pg_calm: checkpoint 2 (requested): bridged=0 pages, fsync=0.023 s",
             "a LOG:  checkpoint complete: wrote nothing",
             "a LOG:  checkpoints are occurring too frequently (3 seconds apart)",
         ] {

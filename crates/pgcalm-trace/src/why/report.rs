@@ -29,7 +29,7 @@ pub enum Line {
 
 /// What a backend waits for, by the innermost cause that shows.
 ///
-/// Kernel functions are those of Linux 6.18; `docs/internals/tracing.md` says how each is recognised.
+/// Kernel functions are those of Linux 6.18; `crates/pgcalm-trace/src/why/stack_class.rs` says how each is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

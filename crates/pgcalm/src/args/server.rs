@@ -9,7 +9,7 @@ pub struct ServerArgs {
     /// The server, as a connection string of libpq's or a URI, e.g. "host=db1 user=monitor" [default: the only server of
     /// this host].
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/operate/integrations.md.
     #[arg(long, value_name = "CONNINFO", conflicts_with = "instance")]
     pub connect: Option<String>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct ConnectList {
     /// A server, as a connection string of libpq's or a URI, e.g. "host=db1 user=monitor"; may be repeated [default: all
     /// servers of this host, those that are started later, too].
     ///
-    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md. Of a
+    /// PG* variables, ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/operate/integrations.md. Of a
     /// server on another host there are no devices and no dirty memory. A role that is a member of pg_monitor sees
     /// everything.
     #[arg(long, value_name = "CONNINFO")]

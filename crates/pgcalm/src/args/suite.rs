@@ -9,7 +9,7 @@ use super::report_files::ReportFiles;
 
 #[derive(Debug, Args)]
 pub struct SuiteArgs {
-    /// The suite, a TOML file; docs/guides/lab-suites.md has the format, bench/suites those of this project.
+    /// The suite, a TOML file; docs/guides/lab.md has the format, bench/suites those of this project.
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// Run these rows only, separated by commas; the matrix still has all that have a result.

@@ -23,7 +23,7 @@ Keys:
 Environment:
   NO_COLOR          if not empty: bold and reverse video only
   COLUMNS           width of --once where standard output is not a terminal [default: 100]
-  PGHOST, ...       what --connect leaves out, as with psql: docs/guides/connecting.md";
+  PGHOST, ...       what --connect leaves out, as with psql: docs/operate/integrations.md";
 
 #[derive(Debug, Args)]
 pub struct TopArgs {

@@ -55,7 +55,7 @@ pub struct AskArg {
     /// and for what eBPF can't tell where that can't be used [default: the server is not asked].
     ///
     /// Host and port are the traced server's unless given; the port tells which of several servers is traced. PG* variables,
-    /// ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/guides/connecting.md.
+    /// ~/.pgpass and pg_service.conf count, and TLS works, as with psql: docs/operate/integrations.md.
     #[arg(long, value_name = "CONNINFO")]
     pub connect: Option<String>,
 }

@@ -30,7 +30,7 @@ pub struct VolumeArgs {
     /// Answer flushes at once instead of passing them on: a crash of this host may lose data.
     #[arg(long)]
     pub ignore_flushes: bool,
-    /// Only mount --image on --mount and take orders on standard input, as the lab does: docs/guides/lab-volume.md.
+    /// Only mount --image on --mount and take orders on standard input, as the lab does: docs/guides/lab.md.
     #[arg(long, requires = "image", requires = "mount", conflicts_with_all = ["size", "dir"])]
     pub control: bool,
 }

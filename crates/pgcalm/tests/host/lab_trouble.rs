@@ -197,7 +197,7 @@ fn what_can_not_have_trouble_says_so_in_one_line() {
     let dir = Dir::new("trouble-refused");
     for (scenario, more, part) in [
         ("tenants", &["--trouble", "pg-dump"][..], "only lab run checkpoint has it"),
-        ("governor", &["--trouble", "pg-dump"], "only lab run checkpoint has it"),
+        ("guard", &["--trouble", "pg-dump"], "only lab run checkpoint has it"),
         ("torture", &["--trouble", "pg-dump"], "only lab run checkpoint has it"),
         ("checkpoint", &["--trouble", "memory-halves"], "give --memory"),
         ("checkpoint", &["--trouble", "pgdump"], "no trouble"),

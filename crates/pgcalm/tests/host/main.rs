@@ -2,7 +2,7 @@
 
 mod archive;
 mod doctor;
-mod governor;
+mod guard;
 mod isolate;
 mod journal;
 mod lab;

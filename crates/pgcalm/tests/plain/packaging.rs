@@ -29,7 +29,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn the_version_is_the_same_everywhere() {
     let meta = meta();
     assert_eq!(meta["version"], VERSION);
-    assert_eq!(meta["provides"]["pg_calm"]["version"], VERSION);
     let debian = text("debian/changelog");
     assert_eq!(debian.split_once(')').unwrap().0, format!("pgcalm ({VERSION}"), "debian/changelog");
     let changelog = text("CHANGELOG.md");
@@ -40,11 +39,14 @@ fn the_version_is_the_same_everywhere() {
     );
     // The SQL objects' version has no patch level: an update of the library alone needs no ALTER EXTENSION.
     let (sql_version, _patch) = VERSION.rsplit_once('.').unwrap();
-    let control = text("extension/pg_calm/pg_calm.control");
-    assert!(control.contains(&format!("default_version = '{sql_version}'")), "pg_calm.control: {control}");
-    let script = format!("pg_calm--{sql_version}.sql");
-    assert_eq!(meta["provides"]["pg_calm"]["file"], script.as_str());
-    text(&format!("extension/pg_calm/{script}"));
+    for (extension, provided) in meta["provides"].as_object().unwrap() {
+        assert_eq!(provided["version"], VERSION);
+        let control = text(&format!("extension/pg_calm/{extension}.control"));
+        assert!(control.contains(&format!("default_version = '{sql_version}'")), "{extension}.control: {control}");
+        let script = format!("{extension}--{sql_version}.sql");
+        assert_eq!(provided["file"], script.as_str());
+        text(&format!("extension/pg_calm/{script}"));
+    }
 }
 
 /// "Required fields" of the PGXN Meta Spec 1.0.0, and the types that it gives them.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * archive.c
- *	  The archive module: archive_library = 'pg_calm'.
+ *	  The archive module: archive_library = 'pg_calm_archive'.
  *
  * The server's archiver asks for one file at a time, in order, and waits for
  * the answer.  Here that file and those that will be asked for next are copied
@@ -9,7 +9,7 @@
  * (archive_jobs.c, archive_worker.c).  The answer for a file is given when it
  * is durable in the archive: its content was fsynced before it got its name,
  * and the directory after.  One fsync of the directory serves all files that
- * were renamed before it; there is one for every 2 * pg_calm.archive_workers
+ * were renamed before it; there is one for every 2 * pg_calm_archive.workers
  * files as long as there is a backlog.  No file waits for another one's copy:
  * that may take a worker as long as its storage hangs.
  *
@@ -17,6 +17,8 @@
  * copies everything.
  *
  * No errors are raised: before 17 the archiver would exit.
+ *
+ * It needs nothing of pg_calm, which may be loaded beside it or not.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,12 +30,11 @@
 #include <unistd.h>
 
 #include "archive.h"
-#include "archive_ack.h"
 #include "archive_codec.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
 #include "archive_throttle.h"
-#include "archive_watch.h"
+#include "archive_worker.h"
 #include "base/base.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
@@ -51,6 +52,8 @@
 /* ... and that share an fsync of the directory */
 #define FILES_SYNCED 2
 
+static bool loaded = false; /* at the server's start, so that there is shared memory */
+
 char *calm_archive_directory = "";
 int calm_archive_workers = 2;
 int calm_archive_compression = ARCHIVE_COMPRESSION_NONE;
@@ -62,17 +65,9 @@ static const struct config_enum_entry compression_options[] = {
 	{"zstd", ARCHIVE_COMPRESSION_ZSTD, false},
 	{NULL, 0, false}};
 
-static const struct config_enum_entry alert_options[] = {
-	{"alert", ARCHIVE_ALERT_ONLY, false}, {"pace", ARCHIVE_ALERT_PACE, false}, {NULL, 0, false}};
-
-/* as a bool, which it once was, besides */
-static const struct config_enum_entry defer_options[] = {
-	{"auto", ARCHIVE_DEFER_AUTO, false}, {"on", ARCHIVE_DEFER_ON, false},
-	{"off", ARCHIVE_DEFER_OFF, false},   {"true", ARCHIVE_DEFER_ON, true},
-	{"false", ARCHIVE_DEFER_OFF, true},  {"yes", ARCHIVE_DEFER_ON, true},
-	{"no", ARCHIVE_DEFER_OFF, true},     {"1", ARCHIVE_DEFER_ON, true},
-	{"0", ARCHIVE_DEFER_OFF, true},      {NULL, 0, false}};
-
+static void define_settings(void);
+static void request_shared_memory(void);
+static void start_shared_memory(void);
 static bool check_directory(char **newval, void **extra, GucSource source);
 static bool check_compression(int *newval, void **extra, GucSource source);
 static bool archive_check_configured(CALM_ARCHIVE_STATE);
@@ -81,50 +76,39 @@ static void archive_shutdown(CALM_ARCHIVE_STATE);
 static void sync_directory(const ArchiveTarget *target);
 static bool stopping(void);
 
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+static shmem_request_hook_type previous_shmem_request = NULL;
+static shmem_startup_hook_type previous_shmem_startup = NULL;
+
 CALM_DEFINE_ARCHIVE_MODULE(archive_check_configured, archive_file, archive_shutdown);
 
-void
-archive_define_settings(void)
+static void
+define_settings(void)
 {
 	DefineCustomStringVariable(
-		"pg_calm.archive_directory", "Directory to which WAL files are archived.",
-		"Used with archive_library = 'pg_calm'. An absolute path; empty: archiving is not configured.",
+		"pg_calm_archive.directory", "Directory to which WAL files are archived.",
+		"Used with archive_library = 'pg_calm_archive'. An absolute path; empty: archiving is not configured.",
 		&calm_archive_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
 	DefineCustomIntVariable(
-		"pg_calm.archive_workers", "Number of WAL files that are archived at the same time.",
+		"pg_calm_archive.workers", "Number of WAL files that are archived at the same time.",
 		"The archiver itself is one of the workers; the others take a place in max_worker_processes each.",
 		&calm_archive_workers, 2, 1, ARCHIVE_WORKERS_MAX, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("pg_calm.archive_compression", "Compression of archived WAL segments.",
+	DefineCustomEnumVariable("pg_calm_archive.compression", "Compression of archived WAL segments.",
 	                         "Timeline and backup history files are never compressed.",
 	                         &calm_archive_compression, ARCHIVE_COMPRESSION_NONE,
 	                         compression_options, PGC_SIGHUP, 0, check_compression, NULL, NULL);
-	DefineCustomIntVariable("pg_calm.archive_compression_level",
+	DefineCustomIntVariable("pg_calm_archive.compression_level",
 	                        "Level of compression of archived WAL segments.",
 	                        "0 takes the library's default.", &calm_archive_compression_level, 0, 0,
 	                        19, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_calm.archive_bandwidth",
+	DefineCustomIntVariable("pg_calm_archive.bandwidth",
 	                        "Kilobytes per second that may be written to the archive.",
 	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
 	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.archive_defer_status_sync",
-		"Whether the archiver leaves fsyncs of archive_status to the removal of WAL.",
-		"\"auto\" does so with archive_library = 'pg_calm', \"on\" with any archiver: only for those that accept a "
-		"file again which they have archived, since a power cut makes many of them ready again. In mode \"on\". "
-		"Since PostgreSQL 16, whose archiver makes none, it only has one made before WAL is removed.",
-		&calm_archive_defer_status_sync, ARCHIVE_DEFER_AUTO, defer_options, PGC_SIGHUP, 0, NULL,
-		NULL, NULL);
-	DefineCustomIntVariable("pg_calm.archive_alert_threshold",
-	                        "Amount of WAL waiting to be archived above which there is an alert.",
-	                        "-1 takes what is free in the filesystem of pg_wal, 0 never alerts.",
-	                        &calm_archive_alert_threshold, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB,
-	                        NULL, NULL, NULL);
-	DefineCustomEnumVariable(
-		"pg_calm.archive_alert_action",
-		"What is done when more WAL waits to be archived than the threshold allows.",
-		"\"alert\" writes a warning into the server's log, again every minute; \"pace\" slows writers down as well.",
-		&calm_archive_alert_action, ARCHIVE_ALERT_ONLY, alert_options, PGC_SIGHUP, 0, NULL, NULL,
-		NULL);
+	MarkGUCPrefixReserved("pg_calm_archive");
 }
 
 static bool
@@ -159,42 +143,71 @@ check_compression(int *newval, void **extra, GucSource source)
 {
 	if (archive_codec_available((ArchiveCompression) *newval))
 		return true;
-	GUC_check_errdetail("pg_calm was built without %s.",
+	GUC_check_errdetail("pg_calm_archive was built without %s.",
 	                    archive_codec_name((ArchiveCompression) *newval));
 	GUC_check_errhint("Install the library's development files and build pg_calm again.");
 	return false;
 }
 
-void
-archive_request_shared_memory(void)
+static void
+request_shared_memory(void)
 {
-	RequestAddinShmemSpace(archive_ack_size());
+	if (previous_shmem_request)
+		previous_shmem_request();
 	RequestAddinShmemSpace(archive_jobs_size());
 	RequestAddinShmemSpace(archive_stats_size());
 	RequestAddinShmemSpace(archive_throttle_size());
-	RequestAddinShmemSpace(archive_watch_size());
 	RequestNamedLWLockTranche("pg_calm archive jobs", 1);
 }
 
-/* AddinShmemInitLock is held */
-void
-archive_start_shared_memory(void)
+static void
+start_shared_memory(void)
 {
-	archive_ack_start();
+	if (previous_shmem_startup)
+		previous_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	archive_jobs_start();
 	archive_stats_start();
 	archive_throttle_start();
-	archive_watch_start();
+	LWLockRelease(AddinShmemInitLock);
+	loaded = true;
+}
+
+/* Loaded later, by the archiver or for the views, it says what is missing and does nothing */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	define_settings();
+	previous_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	previous_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared_memory;
+	archive_worker_register();
+}
+
+/* For the views */
+void
+archive_must_be_loaded(void)
+{
+	if (!loaded)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("pg_calm_archive must be loaded via \"shared_preload_libraries\"")));
 }
 
 static bool
 archive_check_configured(CALM_ARCHIVE_STATE)
 {
-	/* nobody else calls this; the name in archive_library may be a path */
-	archive_ack_own_library();
+	if (!loaded)
+	{
+		CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not in \"shared_preload_libraries\".",
+		                            "pg_calm_archive");
+		return false;
+	}
 	if (calm_archive_directory[0] != '\0')
 		return true;
-	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm.archive_directory");
+	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm_archive.directory");
 	return false;
 }
 
@@ -293,7 +306,8 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			(void) archive_jobs_finish(file, &result);
 			archive_stats_failed(file, result.error);
 			ereport(WARNING,
-			        (errmsg("pg_calm: could not archive WAL file \"%s\": %s", file, result.error),
+			        (errmsg("pg_calm_archive: could not archive WAL file \"%s\": %s", file,
+			                result.error),
 			         errhint("The server tries again. WAL is kept until it is archived.")));
 			break;
 		}

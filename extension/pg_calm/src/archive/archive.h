@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * archive.h
- *	  The archive module: archive_library = 'pg_calm'.
+ *	  The archive module: archive_library = 'pg_calm_archive'.
  *
  * - A segment is acknowledged when it is durable in the archive under its name, its
  *   directory entry with it; a status file is removed or renamed only after that.
@@ -18,12 +18,6 @@
 
 #include "postgres.h"
 
-#include "archive_ack.h"
-#include "archive_scan.h"
-#include "archive_stats.h"
-#include "archive_watch.h"
-#include "archive_worker.h"
-
 #define ARCHIVE_WORKERS_MAX 16
 
 /* GUCs */
@@ -32,8 +26,7 @@ extern int calm_archive_workers;     /* the archiver included */
 extern int calm_archive_compression; /* ArchiveCompression */
 extern int calm_archive_compression_level;
 
-extern void archive_define_settings(void);
-extern void archive_request_shared_memory(void);
-extern void archive_start_shared_memory(void);
+/* An error if there is no shared memory */
+extern void archive_must_be_loaded(void);
 
 #endif /* PG_CALM_ARCHIVE_H */

@@ -647,7 +647,6 @@ archive_copy(const char *name, const ArchiveTarget *target, ArchiveInterrupted i
 	             .directory = -1,
 	             .source = -1,
 	             .temporary = -1};
-	uint64 started = histogram_clock();
 	char path[MAXPGPATH];
 	struct stat st;
 	bool ok = false;
@@ -687,7 +686,6 @@ done:
 		(void) close(copy.source);
 	if (copy.directory >= 0)
 		(void) close(copy.directory);
-	result->microseconds = (histogram_clock() - started) / 1000;
 	return ok;
 }
 

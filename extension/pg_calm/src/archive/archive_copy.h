@@ -29,7 +29,6 @@ typedef struct ArchiveCopyResult
 	uint64 source_bytes;  /* length of the WAL file */
 	uint64 written_bytes; /* written to the archive; 0 if existing */
 	uint32 file_syncs;
-	uint64 microseconds;
 	dev_t directory_device; /* the directory that now has the file */
 	ino_t directory_inode;
 	char error[1024]; /* what failed, or "" */

@@ -12,7 +12,7 @@
  * marked as stale and dropped when it is over, whatever came of it.
  *
  * A worker that exits hands its job back; so does the next archiver for one
- * that exited.  A job of a worker that is not heard of for pg_calm.worker_timeout
+ * that exited.  A job of a worker that is not heard of for WORKER_SILENT_MS
  * is planned anew when the archiver is asked for it.  No worker has to be there:
  * the archiver copies whatever nobody has taken.
  *
@@ -23,15 +23,17 @@
 #include "archive.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
-#include "map/map.h"
+#include "base/base.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
-#include "shared/shared.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/pmsignal.h"
 #include "storage/procsignal.h"
 #include "storage/shmem.h"
+
+/* A worker says that it is there between pieces of a file; one that has not for so long counts as stuck */
+#define WORKER_SILENT_MS 5000
 
 typedef struct ArchiveJob
 {
@@ -252,7 +254,7 @@ archive_jobs_abandon(const char *name)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job = find_job(name);
 	if (job && job->state == ARCHIVE_JOB_COPYING && job->owner != ARCHIVE_OWNER_ARCHIVER &&
-	    page_map_now_ms() > job->beat_ms + (uint64) calm_worker_timeout)
+	    monotonic_ms() > job->beat_ms + WORKER_SILENT_MS)
 		abandoned = job->stale = true;
 	LWLockRelease(shared->lock);
 	return abandoned;
@@ -324,7 +326,7 @@ archive_jobs_sync_ended(const char *error)
 static bool
 copy_interrupted(void)
 {
-	own_job->beat_ms = page_map_now_ms();
+	own_job->beat_ms = monotonic_ms();
 	if (MyBackendType == B_ARCHIVER)
 	{
 		/* long copies must not hold up DROP DATABASE */
@@ -356,7 +358,7 @@ archive_jobs_copy_one(int owner)
 	{
 		job->state = ARCHIVE_JOB_COPYING;
 		job->owner = owner;
-		job->beat_ms = page_map_now_ms();
+		job->beat_ms = monotonic_ms();
 		own_job = job;
 		strlcpy(name, job->name, sizeof(name));
 		target = job->target;
@@ -366,7 +368,7 @@ archive_jobs_copy_one(int owner)
 		return false;
 
 	ok = archive_copy(name, &target, copy_interrupted, &result);
-	archive_stats_copied(&result, ok);
+	archive_stats_copied(&result);
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job->result = result;

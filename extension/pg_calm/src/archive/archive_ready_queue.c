@@ -21,7 +21,7 @@
 
 #include "access/xlog_internal.h"
 #include "archive_ready_queue.h"
-#include "map/map.h"
+#include "base/base.h"
 #include "utils/memutils.h"
 
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
@@ -72,7 +72,7 @@ archive_ready_compare(const void *a, const void *b)
 static bool
 read_queue(void)
 {
-	uint64 start = page_map_now_ms();
+	uint64 start = monotonic_ms();
 	DIR *directory = opendir(STATUS_DIRECTORY);
 	struct dirent *entry;
 
@@ -98,7 +98,7 @@ read_queue(void)
 	}
 	(void) closedir(directory);
 	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
-	next_reading_ms = page_map_now_ms();
+	next_reading_ms = monotonic_ms();
 	next_reading_ms += Max(10, 100 * (next_reading_ms - start));
 	return true;
 }
@@ -132,7 +132,7 @@ archive_ready_after(const char *file, ArchiveFileName *names, int max)
 	int count = 0;
 	int position = position_after(file);
 
-	if (queue_length - position < max && page_map_now_ms() >= next_reading_ms && read_queue())
+	if (queue_length - position < max && monotonic_ms() >= next_reading_ms && read_queue())
 		position = position_after(file);
 	for (; position < queue_length && count < max; position++)
 	{

@@ -8,8 +8,7 @@
 #include "postgres.h"
 
 #include "archive_stats.h"
-#include "map/map.h"
-#include "port/pg_bitutils.h"
+#include "base/base.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/timestamp.h"
@@ -21,7 +20,7 @@ typedef struct ArchiveStatsShared
 {
 	slock_t lock; /* protects all */
 	ArchiveCounters counters;
-	/* bytes acknowledged in a second of page_map_now_ms, by second modulo */
+	/* bytes acknowledged in a second of monotonic_ms, by second modulo */
 	uint64 second[RATE_SECONDS];
 	uint64 bytes[RATE_SECONDS];
 	uint64 first_second; /* when the server started */
@@ -46,22 +45,18 @@ archive_stats_start(void)
 	{
 		memset(place, 0, sizeof(*place));
 		SpinLockInit(&place->lock);
-		place->first_second = page_map_now_ms() / 1000;
+		place->first_second = monotonic_ms() / 1000;
 	}
 	shared = place;
 }
 
 /* A copy is over, by whichever process */
 void
-archive_stats_copied(const ArchiveCopyResult *result, bool ok)
+archive_stats_copied(const ArchiveCopyResult *result)
 {
-	int bucket = result->microseconds == 0 ? 0 : pg_leftmost_one_pos64(result->microseconds) + 1;
-
 	SpinLockAcquire(&shared->lock);
 	shared->counters.written_bytes += result->written_bytes;
 	shared->counters.file_syncs += result->file_syncs;
-	if (ok)
-		shared->counters.histogram[Min(bucket, ARCHIVE_STATS_BUCKETS - 1)]++;
 	SpinLockRelease(&shared->lock);
 }
 
@@ -77,7 +72,7 @@ archive_stats_directory_synced(void)
 void
 archive_stats_acknowledged(const char *name, const ArchiveCopyResult *result)
 {
-	uint64 second = page_map_now_ms() / 1000;
+	uint64 second = monotonic_ms() / 1000;
 	int place = second % RATE_SECONDS;
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -122,7 +117,7 @@ archive_stats_read(ArchiveCounters *counters)
 double
 archive_stats_rate(void)
 {
-	uint64 now = page_map_now_ms() / 1000;
+	uint64 now = monotonic_ms() / 1000;
 	uint64 seconds;
 	uint64 sum = 0;
 
@@ -135,12 +130,4 @@ archive_stats_rate(void)
 	seconds = now - shared->first_second;
 	SpinLockRelease(&shared->lock);
 	return (double) sum / (double) Min(Max(seconds, 1), RATE_SECONDS);
-}
-
-void
-archive_stats_reset(void)
-{
-	SpinLockAcquire(&shared->lock);
-	memset(&shared->counters, 0, sizeof(shared->counters));
-	SpinLockRelease(&shared->lock);
 }

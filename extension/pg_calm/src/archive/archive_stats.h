@@ -14,10 +14,7 @@
 #include "archive_ready_queue.h"
 #include "datatype/timestamp.h"
 
-/* Histogram: bucket n has what took less than 2^n microseconds, the last one all else */
-#define ARCHIVE_STATS_BUCKETS 32
-
-/* Since the server started or pg_calm_reset() */
+/* Since the server started */
 typedef struct ArchiveCounters
 {
 	uint64 archived_files; /* acknowledged to the server */
@@ -32,17 +29,15 @@ typedef struct ArchiveCounters
 	ArchiveFileName error_file;
 	TimestampTz error_time; /* 0: none */
 	char error[1024];
-	uint64 histogram[ARCHIVE_STATS_BUCKETS];
 } ArchiveCounters;
 
 extern Size archive_stats_size(void);
 extern void archive_stats_start(void);
-extern void archive_stats_copied(const ArchiveCopyResult *result, bool ok);
+extern void archive_stats_copied(const ArchiveCopyResult *result);
 extern void archive_stats_directory_synced(void);
 extern void archive_stats_acknowledged(const char *name, const ArchiveCopyResult *result);
 extern void archive_stats_failed(const char *name, const char *error);
 extern void archive_stats_read(ArchiveCounters *counters);
 extern double archive_stats_rate(void);
-extern void archive_stats_reset(void);
 
 #endif /* PG_CALM_ARCHIVE_STATS_H */

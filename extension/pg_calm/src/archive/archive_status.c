@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * archive_status.c
- *	  SQL functions behind the views pg_calm_archive and
- *	  pg_calm_archive_histogram.
+ *	  SQL function behind the view pg_calm_archive.
  *
  * The columns are documented in the extension's script.
  *
@@ -10,15 +9,16 @@
  */
 #include "postgres.h"
 
-#include <math.h>
+#include <dirent.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "archive.h"
-#include "archive_ack.h"
 #include "archive_codec.h"
 #include "archive_jobs.h"
 #include "archive_stats.h"
-#include "archive_watch.h"
 #include "base/base.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -26,11 +26,23 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#define STATUS_DIRECTORY XLOGDIR "/archive_status"
+
+/* What is announced in archive_status */
+typedef struct ArchiveQueue
+{
+	uint64 files;
+	uint64 bytes;
+	ArchiveFileName oldest; /* first in order of archiving, or "" */
+	time_t oldest_since;    /* when that was announced */
+	uint64 free_bytes;      /* of pg_wal's filesystem, for the server */
+} ArchiveQueue;
+
 PG_FUNCTION_INFO_V1(pg_calm_archive);
-PG_FUNCTION_INFO_V1(pg_calm_archive_histogram);
 
 static Datum text_or_null(const char *text, bool *null);
 static Datum time_or_null(TimestampTz time, bool *null);
+static bool read_queue(ArchiveQueue *queue);
 
 static Datum
 text_or_null(const char *text, bool *null)
@@ -46,26 +58,69 @@ time_or_null(TimestampTz time, bool *null)
 	return TimestampTzGetDatum(time);
 }
 
+/* Look at all that is announced; false if that can't be read */
+static bool
+read_queue(ArchiveQueue *queue)
+{
+	DIR *directory = opendir(STATUS_DIRECTORY);
+	struct dirent *entry;
+	struct statvfs fs;
+	char path[MAXPGPATH];
+	struct stat st;
+
+	memset(queue, 0, sizeof(*queue));
+	if (directory == NULL)
+		return false;
+	while ((entry = readdir(directory)) != NULL)
+	{
+		ArchiveFileName name;
+
+		if (!archive_ready_name(entry->d_name, name))
+			continue;
+		queue->files++;
+		if (IsXLogFileName(name) || IsPartialXLogFileName(name))
+			queue->bytes += (uint64) wal_segment_size;
+		else
+		{
+			snprintf(path, sizeof(path), XLOGDIR "/%s", name);
+			if (stat(path, &st) == 0)
+				queue->bytes += (uint64) st.st_size;
+		}
+		if (queue->oldest[0] == '\0' || archive_ready_compare(name, queue->oldest) < 0)
+			strlcpy(queue->oldest, name, sizeof(queue->oldest));
+	}
+	(void) closedir(directory);
+
+	if (queue->files > 0)
+	{
+		snprintf(path, sizeof(path), STATUS_DIRECTORY "/%s.ready", queue->oldest);
+		if (stat(path, &st) == 0)
+			queue->oldest_since = st.st_mtime;
+	}
+	if (statvfs(XLOGDIR, &fs) == 0)
+		queue->free_bytes = (uint64) fs.f_bavail * fs.f_frsize;
+	return true;
+}
+
 Datum
 pg_calm_archive(PG_FUNCTION_ARGS)
 {
 	ArchiveCounters *counters = palloc(sizeof(ArchiveCounters));
 	ArchiveQueue queue;
 	TupleDesc tupdesc;
-	Datum values[28];
-	bool nulls[28] = {false};
+	Datum values[22];
+	bool nulls[22] = {false};
 	int column = 0;
 	bool active = XLogArchivingActive();
-	bool ours = active && strcmp(XLogArchiveLibrary, "pg_calm") == 0;
-	double seconds;
+	bool ours = active && strcmp(XLogArchiveLibrary, "pg_calm_archive") == 0;
 
+	archive_must_be_loaded();
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (!archive_watch_read_queue(&queue))
+	if (!read_queue(&queue))
 		ereport(ERROR, (errcode_for_file_access(),
 		                errmsg("could not open directory \"%s\": %m", "pg_wal/archive_status")));
 	archive_stats_read(counters);
-	seconds = archive_watch_seconds_to_full(&queue);
 
 	values[column++] = CStringGetTextDatum(!active ? "off" : ours ? "pg_calm" : "other");
 	values[column] = text_or_null(calm_archive_directory, &nulls[column]);
@@ -83,11 +138,7 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 		&nulls[column]);
 	column++;
 	values[column++] = Int64GetDatum((int64) queue.free_bytes);
-	values[column++] = Float8GetDatum(archive_watch_wal_rate());
 	values[column++] = Float8GetDatum(archive_stats_rate());
-	nulls[column] = isinf(seconds);
-	values[column++] = Float8GetDatum(seconds);
-	values[column++] = BoolGetDatum(archive_watch_pressure() > 1);
 
 	values[column++] = Int64GetDatum((int64) counters->archived_files);
 	values[column++] = Int64GetDatum((int64) counters->archived_bytes);
@@ -106,35 +157,7 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	column++;
 	values[column] = time_or_null(counters->error_time, &nulls[column]);
 	column++;
-	values[column++] = Int64GetDatum((int64) archive_ack_deferred_renames());
-	values[column++] = Int64GetDatum((int64) archive_ack_directory_syncs());
-	values[column] = text_or_null(archive_ack_failure(), &nulls[column]);
-	column++;
 	Assert(column == lengthof(values));
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
-}
-
-Datum
-pg_calm_archive_histogram(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ArchiveCounters *counters = palloc(sizeof(ArchiveCounters));
-
-	InitMaterializedSRF(fcinfo, 0);
-	archive_stats_read(counters);
-	for (int bucket = 0; bucket < ARCHIVE_STATS_BUCKETS; bucket++)
-	{
-		bool last = bucket == ARCHIVE_STATS_BUCKETS - 1;
-		Datum values[3];
-		bool nulls[3] = {false, last, false};
-
-		if (counters->histogram[bucket] == 0)
-			continue;
-		values[0] = Int64GetDatum(bucket == 0 ? 0 : INT64CONST(1) << (bucket - 1));
-		values[1] = Int64GetDatum(INT64CONST(1) << bucket);
-		values[2] = Int64GetDatum((int64) counters->histogram[bucket]);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	return (Datum) 0;
 }

@@ -21,7 +21,7 @@
 
 int calm_archive_bandwidth = 0;
 
-/* In nanoseconds of histogram_clock */
+/* In nanoseconds of monotonic_ns */
 static pg_atomic_uint64 *paid_until = NULL;
 
 Size
@@ -57,16 +57,16 @@ archive_throttle(size_t bytes, ArchiveInterrupted interrupted)
 	until = pg_atomic_read_u64(paid_until);
 	do
 	{
-		uint64 now = histogram_clock();
+		uint64 now = monotonic_ns();
 
 		from = Max(until, now > BURST_NS ? now - BURST_NS : 0);
 	} while (!pg_atomic_compare_exchange_u64(
 		paid_until, &until,
 		from + (uint64) ((double) bytes * 1e9 / ((double) calm_archive_bandwidth * 1024))));
 
-	while (histogram_clock() < from)
+	while (monotonic_ns() < from)
 	{
-		uint64 left = from - Min(from, histogram_clock());
+		uint64 left = from - Min(from, monotonic_ns());
 
 		if (interrupted())
 			return false;

@@ -5,7 +5,7 @@
  *
  * They have no database connection, and sleep until the archiver plans
  * something (archive_jobs.c).  The archiver copies too, so there are
- * pg_calm.archive_workers - 1 of them.
+ * pg_calm_archive.workers - 1 of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@ void
 archive_worker_register(void)
 {
 	if (!XLogArchivingActive() ||
-	    (strcmp(XLogArchiveLibrary, "pg_calm") != 0 && calm_archive_directory[0] == '\0'))
+	    (strcmp(XLogArchiveLibrary, "pg_calm_archive") != 0 && calm_archive_directory[0] == '\0'))
 		return;
 	for (int i = 0; i < calm_archive_workers - 1; i++)
 	{
@@ -40,7 +40,7 @@ archive_worker_register(void)
 		                           .bgw_restart_time = 10,
 		                           .bgw_main_arg = Int32GetDatum(i)};
 
-		strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
+		strlcpy(worker.bgw_library_name, "pg_calm_archive", sizeof(worker.bgw_library_name));
 		strlcpy(worker.bgw_function_name, "pg_calm_archive_worker_main",
 		        sizeof(worker.bgw_function_name));
 		snprintf(worker.bgw_name, sizeof(worker.bgw_name), "pg_calm archive worker %d", i + 1);

@@ -73,47 +73,12 @@
 #define CALM_CHECKPOINT_IS_TIMED() (PendingCheckpointerStats.timed_checkpoints > 0)
 #endif
 
-/* Number of process types, B_INVALID included; the server's own name came in 16 */
-#if PG_VERSION_NUM < 160000
-#define BACKEND_NUM_TYPES (B_LOGGER + 1)
-#endif
-
-/* Variables of commit_delay and commit_siblings: declared by a header (xlog.h) since 18 */
-#if PG_VERSION_NUM < 180000
-extern PGDLLIMPORT int CommitDelay;
-extern PGDLLIMPORT int CommitSiblings;
-#endif
-
-/* wal_sync_method: its variable and values were renamed in 17 */
-#if PG_VERSION_NUM >= 170000
-#define CALM_WAL_SYNC_METHOD wal_sync_method
-#define CALM_WAL_SYNC_FSYNC WAL_SYNC_METHOD_FSYNC
-#define CALM_WAL_SYNC_FDATASYNC WAL_SYNC_METHOD_FDATASYNC
-#else
-#define CALM_WAL_SYNC_METHOD sync_method
-#define CALM_WAL_SYNC_FSYNC SYNC_METHOD_FSYNC
-#define CALM_WAL_SYNC_FDATASYNC SYNC_METHOD_FDATASYNC
-#endif
-
-/* Full-page images that the server has reported */
-#if PG_VERSION_NUM >= 180000
-#define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_counters.wal_fpi)
-#else
-#define CALM_WAL_FULL_PAGE_IMAGES() (pgstat_fetch_stat_wal()->wal_fpi)
-#endif
-
 /* Whether a process reads all WAL for incremental backups; it came in 17 */
 #if PG_VERSION_NUM >= 170000
 #define CALM_SUMMARIZES_WAL() summarize_wal
 #else
 #define CALM_SUMMARIZES_WAL() false
 #endif
-
-/*
- * Whether the archiver makes each rename of a status file durable by itself;
- * since 16 it does not (pgarch.c, pgarch_archiveDone).
- */
-#define CALM_ARCHIVER_SYNCS_STATUS (PG_VERSION_NUM < 160000)
 
 /*
  * The interface of archive modules.  Since 16 callbacks get the module's

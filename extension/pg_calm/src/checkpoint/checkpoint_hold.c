@@ -12,85 +12,120 @@
  * Stock has something against it: its flush hint, each checkpoint_flush_after
  * pages, is a sync_file_range that waits for room in the device's queue
  * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
- * here, by what is unflushed at that moment instead: none at the limit from which
- * the worker flushes without regard to age, and the longer the nearer it is to
- * what wakes the flusher; and the longest for a file that the flusher may be about
- * to visit, since a visit goes on for as long as pages come.  No lock of the
+ * here, by what is unflushed at that moment instead: none at the pool's limit, and the longer
+ * the nearer it is to where it can't go on (writeback/controller.c).  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
  * A checkpoint that is held ends later, and where its disk runs full of WAL the server
- * ends.  So it is held for no longer in all than it may be drained (drain_budget.c), and
- * not once WAL asks for the next one.  None is held that is to be fast.
+ * ends.  So it is held for no longer in all than it may be drained (drain.c), and
+ * to no less than the device's own rate once WAL asks for the next one.  None is held that is
+ * to be fast.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/xlog.h"
 #include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
-#include "drain_budget.h"
+#include "drain.h"
 #include "map/map.h"
-#include "shared/shared.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgwriter.h"
+#include "shared/shared.h"
 #include "storage/latch.h"
 
-/* Milliseconds that a byte takes at most: 5 MB/s */
-#define MOST_MS (50.0 / (256 * 1024))
+/*
+ * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
+ * at least; and to one that WAL waits for, which stock's hints hold to the device's rate as well
+ */
+#define LEAST_RATE (1.0 / 16)
+#define LATE_RATE 1.0
 
-static double hold_now(void);
+/* Between looks at whether it may wait on, ms */
+#define STEP_MS 100
 
-/* How much to hold: 0 not at all, 1 most.  The worker's figures are of a quarter of a second ago. */
+static bool may_hold(bool late);
+static double hold_ms(off_t bytes, bool late);
+
+/* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
+static bool
+may_hold(bool late)
+{
+	int requests = checkpointer_requests();
+
+	return (requests & CHECKPOINT_IMMEDIATE) == 0 &&
+	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
+	       !ProcSignalBarrierPending;
+}
+
+/* How long so many bytes are to take; 0 if they are not held */
 static double
-hold_now(void)
+hold_ms(off_t bytes, bool late)
 {
 	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
 	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
-	double unflushed =
-		(double) (page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1));
+	double unflushed = (double) page_map_unflushed(calm_page_map);
+	double hold;
+	double rate;
 
-	if (most <= from)
+	if (most <= from || unflushed <= from)
 		return 0;
-	return Min(Max((unflushed - from) / (most - from), 0), 1);
+	SpinLockAcquire(&calm_shared->lock);
+	rate = calm_shared->flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
+	SpinLockRelease(&calm_shared->lock);
+	if (isinf(rate) || rate <= 0)
+		return 0;
+	/* the worker's figures are of a quarter of a second ago */
+	hold = Min((unflushed - from) / (most - from), 1);
+	return (double) bytes / rate * 1000 * hold * hold;
 }
 
 void
-checkpoint_hold_writes(off_t bytes, bool visit_near)
+checkpoint_hold_writes(off_t bytes)
 {
 	static double owed_ms = 0; /* hints can be for a page */
 	static TimestampTz checkpoint = 0;
 	static uint64 held_ms = 0; /* in that checkpoint */
-	double hold = visit_near ? 1 : hold_now();
+	bool late = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0;
+	double more_ms = hold_ms(bytes, late);
 	uint64 start;
-	long ms;
+	uint64 now;
+	uint64 ms;
 
 	if (checkpoint != CheckpointStats.ckpt_start_t)
 	{
 		checkpoint = CheckpointStats.ckpt_start_t;
 		held_ms = 0;
 	}
-	if (hold == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
-	    (checkpointer_requests() & (CHECKPOINT_IMMEDIATE | CHECKPOINT_CAUSE_XLOG)) ||
-	    !worker_is_flushing())
+	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
+	    !may_hold(late))
 	{
 		owed_ms = 0;
 		return;
 	}
-	owed_ms += (double) bytes * MOST_MS * hold * hold;
-	ms = (long) owed_ms;
+	owed_ms = Min(owed_ms + more_ms, (double) (drain_timeout_ms() - held_ms));
+	ms = (uint64) owed_ms;
 	if (ms == 0)
 		return;
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
-	start = page_map_now_ms();
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-	                 WAIT_EVENT_DATA_FILE_FLUSH);
-	ResetLatch(MyLatch);
-	held_ms += page_map_now_ms() - start;
-	/* behind its schedule the server does so after a thousand buffers only */
-	AbsorbSyncRequests();
+	start = now = page_map_now_ms();
+	do
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
+		ResetLatch(MyLatch);
+		/* behind its schedule the server does the one at the end, the other each thousand buffers */
+		checkpointer_obey_reload();
+		AbsorbSyncRequests();
+		now = page_map_now_ms();
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
+	         hold_ms(bytes, late) > 0);
+	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
 }

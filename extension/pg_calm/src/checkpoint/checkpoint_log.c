@@ -1,121 +1,69 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_log.c
- *	  The server's log lines of checkpoints, read; and one of ours behind each.
+ *	  The server's log lines of checkpoints, read; and one of ours before each end.
  *
  * Messages are told by their untranslated format, which LogCheckpointStart and
- * LogCheckpointEnd (access/transam/xlog.c) have, if log_checkpoints is on.
+ * LogCheckpointEnd (access/transam/xlog.c) have, if log_checkpoints is on; the flags are words
+ * that are not translated.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "checkpoint_report.h"
 #include "checkpoint_stats.h"
 #include "miscadmin.h"
+#include "shared/shared.h"
 
 static emit_log_hook_type previous_emit_log = NULL;
 
 static void log_report(const CheckpointReport *report);
 static void watch_log(ErrorData *edata);
 
-/*
- * One line for the report that has just ended; what is not known is left out.
- * Sync is as the server logs it; what is in it follows.
- */
+/* What the server's own line does not tell */
 static void
 log_report(const CheckpointReport *report)
 {
-	struct
-	{
-		const char *name;
-		double ms;
-	} phases[] = {
-		{"slots", checkpoint_phase_ms(report, STARTED, SLOTS_DONE)},
-		{"clog", checkpoint_phase_ms(report, SLOTS_DONE, CLOG_DONE)},
-		{"subtrans", checkpoint_phase_ms(report, COMMIT_TS_DONE, SUBTRANS_DONE)},
-		{"multixact", checkpoint_phase_ms(report, SUBTRANS_DONE, MULTIXACT_DONE)},
-		{"other SLRU", checkpoint_other_slru_ms(report)},
-		{"buffer scan", checkpoint_scan_ms(report)},
-		{"write", checkpoint_phase_ms(report, SCAN_DONE, WRITE_DONE)},
-		{"sync", checkpoint_phase_ms(report, WRITE_DONE, SYNC_DONE)},
-		{"drain in sync", checkpoint_drain_ms(report)},
-		{"fsync in sync", checkpoint_fsync_ms(report)},
-		{"end", checkpoint_phase_ms(report, SYNC_DONE, ENDED)},
-	};
-	char text[1024];
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < lengthof(phases); i++)
-	{
-		if (phases[i].ms >= 0)
-			used += snprintf(text + used, sizeof(text) - used, "%s=%.3f s, ", phases[i].name,
-			                 phases[i].ms / 1000);
-	}
-	if (report->dirty_buffers >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "dirty=%lld buffers, ",
-		                 (long long) report->dirty_buffers);
-	if (report->written_buffers >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "written=%lld buffers, ",
-		                 (long long) report->written_buffers);
-	used += snprintf(
-		text + used, sizeof(text) - used, "bridged=%llu pages, device operations=%llu, ",
-		(unsigned long long) report->bridged_pages, (unsigned long long) report->device_operations);
-	if (report->wal_flushes_known)
-		used += snprintf(
-			text + used, sizeof(text) - used, "WAL flushes=%llu, average=%.2f ms, ",
-			(unsigned long long) report->wal_flushes,
-			report->wal_flushes > 0 ? report->wal_flush_us / 1000.0 / report->wal_flushes : 0);
-	if (report->unflushed_at_sync >= 0)
-		used += snprintf(text + used, sizeof(text) - used, "unflushed at sync=%lld pages, ",
-		                 (long long) report->unflushed_at_sync);
-	used += snprintf(text + used, sizeof(text) - used, "sync files=%llu",
-	                 (unsigned long long) report->files_synced);
-	if (report->slowest_file[0])
-		snprintf(text + used, sizeof(text) - used, ", slowest=%.3f s (%s)",
-		         report->slowest_us / 1e6, report->slowest_file);
-
-	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): %s",
+	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): bridged=%llu pages, unflushed at sync=%lld pages, "
+	                     "drain=%.3f s, fsync=%.3f s, slowest=%.3f s (%s)",
 	                     report->restartpoint ? "restartpoint" : "checkpoint",
-	                     (unsigned long long) report->id, report->reason, text),
+	                     (unsigned long long) report->id, report->reason,
+	                     (unsigned long long) report->bridged_pages,
+	                     (long long) Max(report->unflushed_at_sync, 0), report->drain_us / 1e6,
+	                     report->fsync_us / 1e6, report->slowest_us / 1e6,
+	                     report->slowest_file[0] ? report->slowest_file : "none"),
 	              errhidestmt(true)));
 }
 
-/*
- * The server logs a checkpoint's start and end, if log_checkpoints is on:
- * LogCheckpointStart and LogCheckpointEnd.  Messages are told by their
- * untranslated format; the flags are words that are not translated.
- */
 static void
 watch_log(ErrorData *edata)
 {
+	const char *id = edata->message_id;
+	CheckpointReport report;
+	bool restartpoint;
+
 	if (previous_emit_log)
 		previous_emit_log(edata);
 	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL || edata->elevel != LOG ||
-	    edata->message_id == NULL || edata->message == NULL)
+	    id == NULL || edata->message == NULL)
 		return;
-
-	if (strncmp(edata->message_id, "checkpoint starting:", strlen("checkpoint starting:")) == 0 ||
-	    strncmp(edata->message_id, "restartpoint starting:", strlen("restartpoint starting:")) == 0)
+	restartpoint = strncmp(id, "restartpoint ", strlen("restartpoint ")) == 0;
+	if (!restartpoint && strncmp(id, "checkpoint ", strlen("checkpoint ")) != 0)
+		return;
+	id = strchr(id, ' ') + 1;
+	if (strncmp(id, "starting:", strlen("starting:")) == 0)
 	{
+		/* the words at the end */
 		const char *flags = edata->message + strlen(edata->message);
 
 		while (flags > edata->message &&
 		       ((flags[-1] >= 'a' && flags[-1] <= 'z') || flags[-1] == '-' || flags[-1] == ' '))
 			flags--;
-		while (*flags == ' ')
-			flags++;
-		checkpoint_report_begin(edata->message_id[0] == 'r', flags);
+		checkpoint_stats_begin(restartpoint, flags);
 	}
-	else if (strncmp(edata->message_id, "checkpoint complete:", strlen("checkpoint complete:")) ==
-	             0 ||
-	         strncmp(edata->message_id,
-	                 "restartpoint complete:", strlen("restartpoint complete:")) == 0)
-	{
-		if (checkpoint_report_observe())
-			log_report(checkpoint_report_current());
-	}
+	else if (strncmp(id, "complete:", strlen("complete:")) == 0 &&
+	         checkpoint_stats_observe(&report) && calm_mode != CALM_MODE_OFF)
+		log_report(&report);
 }
 
 void

@@ -1,53 +1,59 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_view.c
- *	  pg_calm_checkpoints() and pg_calm_reset().
+ *	  pg_calm_checkpoints(), whose columns the extension's script documents.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "archive/archive.h"
 #include "base/base.h"
-#include "checkpoint_files.h"
-#include "checkpoint_report.h"
 #include "checkpoint_stats.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "shared/shared.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_checkpoints);
-PG_FUNCTION_INFO_V1(pg_calm_reset);
 
-/* Difference of two moments in values[column], values[column + 1] */
-static void
-put_wal_span(const WalMoment *from, const WalMoment *to, Datum *values, bool *nulls)
+#define COLUMNS 16
+
+typedef struct Row
 {
-	bool known = from->known && to->known && to->position >= from->position;
-	bool images =
-		known && from->full_page_images >= 0 && to->full_page_images >= from->full_page_images;
+	int columns;
+	Datum values[COLUMNS];
+	bool nulls[COLUMNS];
+} Row;
 
-	nulls[0] = !known;
-	values[0] = Int64GetDatum(known ? (int64) (to->position - from->position) : 0);
-	nulls[1] = !images;
-	values[1] = Int64GetDatum(images ? to->full_page_images - from->full_page_images : 0);
+static void
+put(Row *row, bool known, Datum value)
+{
+	row->nulls[row->columns] = !known;
+	row->values[row->columns++] = value;
 }
 
 static void
-put_ms(double ms, Datum *value, bool *null)
+put_us(Row *row, bool known, int64 microseconds)
 {
-	*null = ms < 0;
-	*value = Float8GetDatum(ms);
+	put(row, known, Float8GetDatum(microseconds / 1000.0));
 }
 
-static void
-put_count(int64 count, Datum *value, bool *null)
+/*
+ * The newest one seems to run, and another has begun or the checkpointer idles: it ended and made
+ * no call after that from which that could be learnt, since log_checkpoints is off and it had
+ * no data file open.  Or it failed.
+ */
+static ReportStatus
+status_of(const CheckpointReport *report, bool newest)
 {
-	*null = count < 0;
-	*value = Int64GetDatum(count);
+	const volatile uint32 *event = checkpoint_reports->checkpointer_waits_on;
+
+	if (report->status != REPORT_RUNNING || (newest && *event != WAIT_EVENT_CHECKPOINTER_MAIN))
+		return report->status;
+	return report->durable ? REPORT_COMPLETE : enableFsync ? REPORT_FAILED : REPORT_UNKNOWN;
 }
 
 Datum
@@ -55,100 +61,48 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 {
 	static const char *const statuses[] = {"running", "complete", "failed", "unknown"};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	ReportSlot *copy = palloc(sizeof(ReportSlot));
-	const CheckpointReport *report = &copy->report;
-	uint64 first;
+	CheckpointReport *r = palloc(sizeof(CheckpointReport));
 	uint64 last;
 
 	InitMaterializedSRF(fcinfo, 0);
 
 	SpinLockAcquire(&checkpoint_reports->lock);
-	first = checkpoint_reports->first_id;
 	last = checkpoint_reports->last_id;
 	SpinLockRelease(&checkpoint_reports->lock);
-	if (last >= (uint64) calm_checkpoint_history)
-		first = Max(first, last - calm_checkpoint_history + 1);
 
-	for (uint64 id = first; id <= last; id++)
+	for (uint64 id = last - Min(last, CHECKPOINT_HISTORY) + 1; id <= last; id++)
 	{
-		Datum values[39];
-		bool nulls[39] = {false};
-		int c = 0;
+		Row row = {0};
+		bool synced;
 
 		SpinLockAcquire(&checkpoint_reports->lock);
-		memcpy(copy, checkpoint_report_slot(id), sizeof(ReportSlot));
-		/* the server's count comes at the end of the phase */
-		if (id == checkpoint_reports->last_id && report->status == REPORT_RUNNING &&
-		    report->at[SCAN_DONE] != 0 && report->at[WRITE_DONE] == 0)
-			copy->report.written_buffers =
-				(int64) pg_atomic_read_u64(&checkpoint_reports->buffers_written);
+		*r = checkpoint_reports->reports[id % CHECKPOINT_HISTORY];
 		SpinLockRelease(&checkpoint_reports->lock);
-		if (report->id != id)
+		if (r->id != id)
 			continue; /* overwritten meanwhile */
+		synced = r->sync_started != 0;
+		/* published when the sync phase begins */
+		if (r->status == REPORT_RUNNING && !synced)
+			r->buffers_written = (int64) pg_atomic_read_u64(&checkpoint_reports->buffers_written);
 
-		values[c++] = Int64GetDatum((int64) report->id);
-		values[c++] = CStringGetTextDatum(report->restartpoint ? "restartpoint" : "checkpoint");
-		values[c++] = CStringGetTextDatum(report->reason);
-		nulls[c] = report->flags[0] == '\0';
-		values[c++] = CStringGetTextDatum(report->flags);
-		values[c++] = CStringGetTextDatum(statuses[report->status]);
-		values[c++] = CStringGetTextDatum(calm_mode_name(report->mode));
-		values[c++] = TimestampTzGetDatum(report->at[STARTED]);
-		nulls[c] = report->at[ENDED] == 0;
-		values[c++] = TimestampTzGetDatum(report->at[ENDED]);
-		put_ms(checkpoint_phase_ms(report, STARTED, ENDED), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, STARTED, SLOTS_DONE), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, SLOTS_DONE, CLOG_DONE), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, COMMIT_TS_DONE, SUBTRANS_DONE), &values[c], &nulls[c]),
-			c++;
-		put_ms(checkpoint_phase_ms(report, SUBTRANS_DONE, MULTIXACT_DONE), &values[c], &nulls[c]),
-			c++;
-		put_ms(checkpoint_other_slru_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_scan_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, SCAN_DONE, WRITE_DONE), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, WRITE_DONE, SYNC_DONE), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_drain_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_fsync_ms(report), &values[c], &nulls[c]), c++;
-		put_ms(checkpoint_phase_ms(report, SYNC_DONE, ENDED), &values[c], &nulls[c]), c++;
-		put_count(report->dirty_buffers, &values[c], &nulls[c]), c++;
-		put_count(report->written_buffers, &values[c], &nulls[c]), c++;
-		put_count((int64) report->bridged_pages, &values[c], &nulls[c]), c++;
-		put_count((int64) report->device_operations, &values[c], &nulls[c]), c++;
-		put_count(report->unflushed_at_sync, &values[c], &nulls[c]), c++;
-		put_count(report->undrained, &values[c], &nulls[c]), c++;
-		put_count((int64) report->files_synced, &values[c], &nulls[c]), c++;
-		nulls[c] = report->slowest_file[0] == '\0';
-		values[c++] = CStringGetTextDatum(report->slowest_file);
-		put_ms(report->files_synced > 0 ? report->slowest_us / 1000.0 : -1, &values[c], &nulls[c]),
-			c++;
-		put_wal_span(&copy->wal[1], &copy->wal[2], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[2], &copy->wal[3], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[0], &copy->wal[2], &values[c], &nulls[c]), c += 2;
-		put_wal_span(&copy->wal[2], &copy->wal[4], &values[c], &nulls[c]), c += 2;
-		put_count(report->wal_flushes_known ? (int64) report->wal_flushes : -1, &values[c],
-		          &nulls[c]),
-			c++;
-		put_ms(report->wal_flushes_known ? report->wal_flush_us / 1000.0 : -1, &values[c],
-		       &nulls[c]),
-			c++;
-		Assert(c == lengthof(values));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		put(&row, true, Int64GetDatum((int64) id));
+		put(&row, true, CStringGetTextDatum(r->restartpoint ? "restartpoint" : "checkpoint"));
+		put(&row, true, CStringGetTextDatum(r->reason));
+		put(&row, true, CStringGetTextDatum(statuses[status_of(r, id == last)]));
+		put(&row, true, TimestampTzGetDatum(r->started));
+		put(&row, r->ended != 0, TimestampTzGetDatum(r->ended));
+		put_us(&row, synced, r->sync_started - r->started);
+		put_us(&row, r->sync_ended != 0, r->sync_ended - r->sync_started);
+		put_us(&row, r->drained, (int64) r->drain_us);
+		put_us(&row, synced, (int64) r->fsync_us);
+		put(&row, synced || r->buffers_written > 0, Int64GetDatum(r->buffers_written));
+		put(&row, true, Int64GetDatum((int64) r->bridged_pages));
+		put(&row, r->unflushed_at_sync >= 0, Int64GetDatum(r->unflushed_at_sync));
+		put(&row, true, Int64GetDatum((int64) r->files_synced));
+		put(&row, r->slowest_file[0] != '\0', CStringGetTextDatum(r->slowest_file));
+		put_us(&row, r->files_synced > 0, (int64) r->slowest_us);
+		Assert(row.columns == COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	}
 	return (Datum) 0;
-}
-
-/* Forget the reports of checkpoints that are over, and all that was counted */
-Datum
-pg_calm_reset(PG_FUNCTION_ARGS)
-{
-	SpinLockAcquire(&checkpoint_reports->lock);
-	checkpoint_reports->first_id = checkpoint_reports->last_id + 1;
-	if (checkpoint_reports->last_id > 0 &&
-	    checkpoint_report_slot(checkpoint_reports->last_id)->report.status == REPORT_RUNNING)
-		checkpoint_reports->first_id = checkpoint_reports->last_id;
-	SpinLockRelease(&checkpoint_reports->lock);
-	checkpoint_files_reset();
-	histogram_reset();
-	archive_stats_reset();
-	PG_RETURN_VOID();
 }

@@ -8,13 +8,18 @@
 #ifndef PG_CALM_DRAIN_H
 #define PG_CALM_DRAIN_H
 
+#include "postgres.h"
+
 /*
- * Before each fsync of a data file in a checkpoint's sync phase: waits until
- * few pages of the file are left unflushed, within bounds.  Returns the descriptor to fsync: fd, or a duplicate of it
- * that the caller closes afterwards, because fd may have been closed during the
- * wait.  For the checkpointer.  Does not preserve errno.
+ * Before each fsync of a data file in a checkpoint's sync phase: waits until what is
+ * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
+ * duplicate of it that the caller closes afterwards, because fd may have been closed during
+ * the wait.  For the checkpointer.  Does not preserve errno.
  */
 extern int drain_before_checkpoint_fsync(int fd);
+
+/* Milliseconds that all drains of a checkpoint may take by the setting, and its writes be held */
+extern uint64 drain_timeout_ms(void);
 
 /*
  * The file behind fd is about to be fsynced by this process.  Never fails and never skips the

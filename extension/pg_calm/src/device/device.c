@@ -48,9 +48,7 @@ int calm_bandwidth = 0;
 int calm_write_iops = 0;
 int calm_write_bandwidth = 0;
 int calm_io_size = 0;
-int calm_arbiter_write_iops = 0;
-int calm_arbiter_write_bandwidth = 0;
-char *calm_host_root = NULL;
+const char *calm_host_root = "";
 
 typedef struct DeviceSet
 {
@@ -66,7 +64,6 @@ typedef struct CgroupLimits
 	double write_bytes;
 	char iops_source[96];
 	char bytes_source[96];
-	bool reads_limited;
 	bool flusher_limited; /* the kernel flusher's writes are, too */
 } CgroupLimits;
 
@@ -82,7 +79,7 @@ static bool flushes_at_close(long type);
 static void limit_iops(CgroupLimits *limits, double value, const char *source);
 static void limit_bytes(CgroupLimits *limits, double value, const char *source);
 static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount,
-                         const char *group, bool writes, bool iops);
+                         const char *group, bool iops);
 static void
 read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group);
 static void read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
@@ -104,7 +101,7 @@ open_host_file(const char *path)
 {
 	char full[MAXPGPATH];
 
-	snprintf(full, sizeof(full), "%s%s", calm_host_root ? calm_host_root : "", path);
+	snprintf(full, sizeof(full), "%s%s", calm_host_root, path);
 	return fopen(full, "re");
 }
 
@@ -151,8 +148,7 @@ add_device(DeviceSet *set, unsigned int major, unsigned int minor)
 		add_device(set, disk.major, disk.minor);
 
 	/* device-mapper, md: what it is made of */
-	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves",
-	         calm_host_root ? calm_host_root : "", major, minor);
+	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", calm_host_root, major, minor);
 	dir = opendir(path);
 	if (dir)
 	{
@@ -259,15 +255,15 @@ limit_bytes(CgroupLimits *limits, double value, const char *source)
 /* Lines "major:minor value" */
 static void
 read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group,
-             bool writes, bool iops)
+             bool iops)
 {
 	char path[MAXPGPATH];
 	char source[96];
 	char line[128];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s%s/blkio.throttle.%s_%s_device", mount, group,
-	         writes ? "write" : "read", iops ? "iops" : "bps");
+	snprintf(path, sizeof(path), "%s%s/blkio.throttle.write_%s_device", mount, group,
+	         iops ? "iops" : "bps");
 	file = open_host_file(path);
 	if (file == NULL)
 		return;
@@ -285,11 +281,9 @@ read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 			if (set->major[i] != major || set->minor[i] != minor)
 				continue;
 			/* it belongs to no group but the root */
-			if (writes && group[0] == '\0')
+			if (group[0] == '\0')
 				limits->flusher_limited = true;
-			if (!writes)
-				limits->reads_limited = true;
-			else if (iops)
+			if (iops)
 				limit_iops(limits, value, source);
 			else
 				limit_bytes(limits, value, source);
@@ -333,10 +327,6 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 				limit_iops(limits, strtod(found + strlen("wiops="), NULL), source);
 			if ((found = strstr(line + offset, "wbps=")) != NULL)
 				limit_bytes(limits, strtod(found + strlen("wbps="), NULL), source);
-			if (((found = strstr(line + offset, "riops=")) != NULL &&
-			     strtod(found + 6, NULL) > 0) ||
-			    ((found = strstr(line + offset, "rbps=")) != NULL && strtod(found + 5, NULL) > 0))
-				limits->reads_limited = true;
 		}
 	}
 	fclose(file);
@@ -350,10 +340,8 @@ read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *moun
 		read_v2_file(set, limits, mount, group);
 	else
 	{
-		read_v1_file(set, limits, mount, group, true, true);
-		read_v1_file(set, limits, mount, group, true, false);
-		read_v1_file(set, limits, mount, group, false, true);
-		read_v1_file(set, limits, mount, group, false, false);
+		read_v1_file(set, limits, mount, group, true);
+		read_v1_file(set, limits, mount, group, false);
 	}
 }
 
@@ -520,10 +508,9 @@ device_read_caps(DeviceCaps *caps)
 	caps->all_bytes = calm_bandwidth > 0 ? calm_bandwidth * 1024.0 : INFINITY;
 	limit_iops(&limits, caps->all_iops, "pg_calm.iops");
 	limit_bytes(&limits, caps->all_bytes, "pg_calm.bandwidth");
-	/* caps that the settings name are a volume's: it may cap reads as well, and the flusher does not escape it */
+	/* caps that the settings name are a volume's, which the flusher does not escape */
 	of_volume =
 		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
-	caps->reads_are_free = !of_volume && !limits.reads_limited;
 	caps->flusher_is_free = !of_volume && !limits.flusher_limited &&
 	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
 	caps->write_iops = limits.write_iops;
@@ -564,7 +551,7 @@ device_is_below_ours(unsigned int major, unsigned int minor)
 static bool
 device_below(DeviceNumber *device)
 {
-	const char *root = calm_host_root ? calm_host_root : "";
+	const char *root = calm_host_root;
 	char path[MAXPGPATH];
 	char backing[MAXPGPATH];
 	DeviceNumber below = {UINT_MAX, UINT_MAX};
@@ -676,14 +663,15 @@ read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
  * The device that other instances may lie on as well, and its caps, which then
  * hold for all of them together.  That is the lowest of the layers below the
  * data directory that a control group caps in which others are, too; if there
- * is none, or the settings name the caps, the lowest of all.  False if the data
- * directory is on no device.
+ * is none, or caps are asked for, the lowest of all.  False if the data directory is on no
+ * device.
  *
- * Caps that neither are pg_calm.write_iops and write_bandwidth, if set: what is
+ * Caps that are neither found nor asked for (infinity) are pg_calm.write_iops and write_bandwidth, if set: what is
  * set there is a volume's.
  */
 bool
-device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
+device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device, double *iops,
+                        double *bytes)
 {
 	CgroupLimits limits = {.write_iops = INFINITY, .write_bytes = INFINITY};
 	DeviceNumber layer;
@@ -703,7 +691,7 @@ device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
 		set.minor[0] = layer.minor;
 		read_group_of_all(&set, &found);
 		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
-		if (i == 0 || capped || calm_arbiter_write_iops > 0 || calm_arbiter_write_bandwidth > 0 ||
+		if (i == 0 || capped || !isinf(asked_iops) || !isinf(asked_bytes) ||
 		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))
 		{
 			*device = layer;
@@ -713,19 +701,11 @@ device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps)
 			break;
 	}
 
-	caps->write_iops = limits.write_iops;
-	if (calm_arbiter_write_iops != 0)
-		caps->write_iops = calm_arbiter_write_iops > 0 ? calm_arbiter_write_iops : INFINITY;
-	else if (isinf(limits.write_iops) && calm_write_iops > 0)
-		caps->write_iops = calm_write_iops;
-	caps->write_bytes = limits.write_bytes;
-	if (calm_arbiter_write_bandwidth != 0)
-		caps->write_bytes =
-			calm_arbiter_write_bandwidth > 0 ? calm_arbiter_write_bandwidth * 1024.0 : INFINITY;
-	else if (isinf(limits.write_bytes) && calm_write_bandwidth > 0)
-		caps->write_bytes = calm_write_bandwidth * 1024.0;
-	set.major[0] = device->major;
-	set.minor[0] = device->minor;
-	caps->io_size = detect_io_size(&set);
+	*iops = !isinf(asked_iops) ? asked_iops : limits.write_iops;
+	if (isinf(*iops) && calm_write_iops > 0)
+		*iops = calm_write_iops;
+	*bytes = !isinf(asked_bytes) ? asked_bytes : limits.write_bytes;
+	if (isinf(*bytes) && calm_write_bandwidth > 0)
+		*bytes = calm_write_bandwidth * 1024.0;
 	return true;
 }

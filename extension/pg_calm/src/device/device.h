@@ -31,7 +31,6 @@ typedef struct DeviceCaps
 	double all_iops;      /* operations, reads counted as well; no less than write_iops */
 	double all_bytes;     /* bytes read and written; likewise */
 	uint32 io_size;       /* bytes that count as one operation at most */
-	bool reads_are_free;  /* no cap counts reads, as far as we can know */
 	bool flusher_is_free; /* the kernel flusher is not held to them: of our own group, in v1 */
 	char source[320];     /* where each figure came from, for people */
 } DeviceCaps;
@@ -49,14 +48,13 @@ extern int calm_bandwidth; /* kB per second */
 extern int calm_write_iops;
 extern int calm_write_bandwidth; /* kB per second */
 extern int calm_io_size;         /* kB */
-extern int calm_arbiter_write_iops;
-extern int calm_arbiter_write_bandwidth; /* kB per second */
 
-/* GUC: root of the tree that /proc and /sys are read under, for tests */
-extern char *calm_host_root;
+/* Root of the tree that /proc and /sys are read under: test_settings.c */
+extern const char *calm_host_root;
 
 extern void device_read_caps(DeviceCaps *caps);
-extern bool device_read_shared_caps(DeviceNumber *device, DeviceCaps *caps);
+extern bool device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device,
+                                    double *iops, double *bytes);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32

@@ -45,13 +45,8 @@
 /* The kernel halves what it remembers of past writes in this time */
 #define SHARE_HALF_LIFE_MS 3000.0
 
-/* In which time the rates of our devices are followed half way */
-#define RATE_HALF_LIFE_MS 1000.0
-
 static double our_writes = 0;
 static double all_writes = 0;
-static double our_rate = 0;       /* bytes per second */
-static double our_operations = 0; /* per second */
 static uint64 moved_operations = 0;
 static uint64 moved_sectors = 0;
 static uint64 written_operations = 0;
@@ -74,7 +69,7 @@ read_number(const char *path, uint64 *value)
 	unsigned long long number;
 	bool ok;
 
-	snprintf(full, sizeof(full), "%s%s", calm_host_root ? calm_host_root : "", path);
+	snprintf(full, sizeof(full), "%s%s", calm_host_root, path);
 	file = fopen(full, "re");
 	if (file == NULL)
 		return false;
@@ -142,7 +137,7 @@ is_whole_disk(int line_number, unsigned int major, unsigned int minor, const cha
 	    lines[line_number].minor == minor)
 		return true;
 	/* partitions are not listed there */
-	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root ? calm_host_root : "", name);
+	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root, name);
 	whole = access(path, F_OK) == 0;
 	if (cached)
 	{
@@ -159,14 +154,13 @@ is_whole_disk(int line_number, unsigned int major, unsigned int minor, const cha
  * hold their files, mostly not as writeback; so it is counted once.  So is what the
  * layers below ours do.
  * min_share and max_share become the least that our device has, and the most that it
- * may have.  our_rate and our_operations follow what it writes.
+ * may have.
  */
 static double
 written_share(double *min_share, double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
-	static uint64 last_operations = 0;
 	static uint64 last_ms = 0;
 	char path[MAXPGPATH];
 	char line[512];
@@ -174,7 +168,6 @@ written_share(double *min_share, double *max_share)
 	uint64 loops = 0;
 	uint64 disks = 0;
 	uint64 all;
-	uint64 operations = 0;
 	uint64 now = page_map_now_ms();
 	double kept;
 	double least = 1;
@@ -188,7 +181,7 @@ written_share(double *min_share, double *max_share)
 	moved_sectors = 0;
 	written_operations = 0;
 	written_sectors = 0;
-	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root ? calm_host_root : "");
+	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return 0;
@@ -214,7 +207,6 @@ written_share(double *min_share, double *max_share)
 		if (device_is_ours(major, minor))
 		{
 			ours += sectors;
-			operations += writes;
 			moved_operations += reads + writes;
 			moved_sectors += read_sectors + sectors;
 			written_operations += writes;
@@ -230,23 +222,13 @@ written_share(double *min_share, double *max_share)
 	all = Max(loops, disks);
 
 	/* devices come and go, and their counters with them */
-	if (last_ms != 0 && all >= last_all && ours >= last_ours && operations >= last_operations)
+	if (last_ms != 0 && all >= last_all && ours >= last_ours)
 	{
 		kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
 		our_writes = our_writes * kept + (ours - last_ours);
 		all_writes = all_writes * kept + (all - last_all);
-		if (now > last_ms)
-		{
-			double seconds = (double) (now - last_ms) / 1000;
-			double new = 1 - exp2(-(double) (now - last_ms) / RATE_HALF_LIFE_MS);
-
-			our_rate += ((double) (ours - last_ours) * 512 / seconds - our_rate) * new;
-			our_operations +=
-				((double) (operations - last_operations) / seconds - our_operations) * new;
-		}
 	}
 	last_ours = ours;
-	last_operations = operations;
 	last_all = all;
 	last_ms = now;
 	return all_writes > 0 ? our_writes / all_writes : 0;
@@ -261,9 +243,6 @@ kernel_flusher_read_settings(KernelFlusher *flusher)
 	flusher->expire_ms = 30000;
 	if (read_number("/proc/sys/vm/dirty_expire_centisecs", &value))
 		flusher->expire_ms = value * 10;
-	flusher->interval_ms = 5000;
-	if (read_number("/proc/sys/vm/dirty_writeback_centisecs", &value))
-		flusher->interval_ms = value * 10;
 }
 
 /* What changes all the time.  Reads a few files of /proc and /sys */
@@ -283,10 +262,8 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	flusher->device_bytes = PG_UINT64_MAX;
 	flusher->dirty_bytes = 0;
 	flusher->writeback_bytes = 0;
-	flusher->written_per_second = 0;
-	flusher->writes_per_second = 0;
 
-	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root ? calm_host_root : "");
+	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root);
 	file = fopen(path, "re");
 	if (file == NULL)
 		return;
@@ -330,8 +307,6 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		flusher->bytes = moved_sectors * 512;
 		flusher->write_operations = written_operations;
 		flusher->write_bytes = written_sectors * 512;
-		flusher->written_per_second = our_rate;
-		flusher->writes_per_second = our_operations;
 		share = share * (1 - min_share) + min_share;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */

@@ -12,20 +12,17 @@
 
 typedef struct KernelFlusher
 {
-	uint64 expire_ms;          /* vm.dirty_expire_centisecs; 0: never */
-	uint64 interval_ms;        /* vm.dirty_writeback_centisecs; 0: never */
-	uint64 background_bytes;   /* dirty bytes of the host that wake it; less if our memory cgroup
+	uint64 expire_ms;        /* vm.dirty_expire_centisecs; 0: never */
+	uint64 background_bytes; /* dirty bytes of the host that wake it; less if our memory cgroup
 	                            has a limit */
-	uint64 device_bytes;       /* dirty bytes on our device that wake it, estimated */
-	uint64 freerun_bytes;      /* dirty and under writeback: above this, writers are slowed down */
-	uint64 dirty_bytes;        /* dirty now, as the kernel counts */
-	uint64 writeback_bytes;    /* being written now */
-	uint64 operations;         /* that our devices have made, reads and writes, since ever */
-	uint64 bytes;              /* in them */
-	uint64 write_operations;   /* of them, writes */
-	uint64 write_bytes;        /* in these */
-	double written_per_second; /* bytes that our devices have written per second lately */
-	double writes_per_second;  /* in so many operations */
+	uint64 device_bytes;     /* dirty bytes on our device that wake it, estimated */
+	uint64 freerun_bytes;    /* dirty and under writeback: above this, writers are slowed down */
+	uint64 dirty_bytes;      /* dirty now, as the kernel counts */
+	uint64 writeback_bytes;  /* being written now */
+	uint64 operations;       /* that our devices have made, reads and writes, since ever */
+	uint64 bytes;            /* in them */
+	uint64 write_operations; /* of them, writes */
+	uint64 write_bytes;      /* in these */
 } KernelFlusher;
 
 /*

@@ -7,20 +7,13 @@
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.  A new WAL
  *		segment's large folios are split after.
- * fdatasync: flushes of WAL are timed, for the wait before them (commit_delay.c).
- * sync_file_range: the server's own flush hints are dropped for what we flush, but for
- *		very many small files in a checkpoint that can't wait.
- * rename, unlink: where pg_calm archives, acknowledgements are made durable before
- *		WAL is recycled or removed, instead of one by one (archive_ack.c).
- * readdir: the checkpointer waits after a recycled WAL segment; our archiver
- *		need not read archive_status for every 64 files
- *		(archive_scan.c).
+ * fdatasync: flushes of WAL are timed (wal_flush_time.c).
+ * sync_file_range: the server's own flush hints are dropped for what we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
  *
- * All but close and fdatasync are timed for the histograms (histogram.c); and what the
- * checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
+ * What the checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
  *
  * Which of the server's calls it is, is told by the wait event that it
  * reports around the call (storage/file/fd.c): FileWrite of md.c reports
@@ -31,36 +24,29 @@
  * with locks held.
  *
  * - pwrite, pwritev, fdatasync and close make the real call once, return its result and
- *	 leave errno as it did; they don't allocate, wait or raise errors.
+ *	 leave errno as it did; they don't allocate, wait or raise errors.  One exception: while
+ *	 the cleaner fills a WAL segment that nobody needs yet, its writes of that segment wait,
+ *	 and fail where starting their writeback does (wal_ahead.c).
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
  *	 call of the worker's for the same file (error_latch.c), no longer than
- *	 pg_calm.worker_timeout.  The checkpointer, which holds no lock there
+ *	 calm_worker_timeout.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
  *	 checkpointer waits instead (checkpoint_hold.c); others don't.
- * - rename, link and unlink of WAL or its status files may be preceded by an fsync of
- *	 archive_status, and fail with its error without having been made (archive_ack.c).
- *	 All others are just made.
- * - readdir may wait in the checkpointer (wal_recycling.c), and serve barriers and reloads
- *	 as above; in our archiver it may answer without the real call.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "access/xlog.h"
-#include "archive/archive.h"
 #include "checkpoint/checkpoint.h"
 #include "wal/wal.h"
-#include "common/relpath.h"
 #include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
@@ -74,6 +60,14 @@
 #define FD_UNKNOWN 0
 #define FD_IGNORED (-1) /* not a file to track */
 #define FD_NO_ROOM (-2) /* the map was full */
+#define FD_SMALL (-3)   /* of a file that is not worth it, so far */
+
+/*
+ * Blocks of a file from which on it is tracked.  In a smaller one there is little to merge, and
+ * a server can have a hundred thousand of them: they are left to the server's own hints and
+ * fsync.
+ */
+#define TRACKED_BLOCKS (1024 * 1024 / BLCKSZ)
 
 /* How long it is not asked again whether there is room for a file */
 #define NO_ROOM_MS 250
@@ -96,14 +90,7 @@ static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t
 static int (*real_fsync)(int fd);
 static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
-static int (*real_rename)(const char *old_path, const char *new_path);
-static int (*real_link)(const char *old_path, const char *new_path);
-static int (*real_unlink)(const char *path);
-static struct dirent *(*real_readdir)(DIR *directory);
 static int (*real_close)(int fd);
-
-/* Small files that a checkpoint has written to, from which on their hints are obeyed */
-#define MANY_SMALL_FILES 64
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
 static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
@@ -114,15 +101,12 @@ static int calm_fsync(int fd);
 static int calm_fdatasync(int fd);
 static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
 static int calm_close(int fd);
-static uint32 small_files_written = 0; /* in the checkpoint under way; the checkpointer's */
 
 static KnownFd *known_fd(int fd);
 static KnownFd identify(int fd);
-static bool is_flushed_by_us(int fd);
-static bool leaves_to_server(int fd, off_t offset, off_t length);
+static bool is_flushed_by_us(int fd, off_t offset, off_t length);
 static void written(int fd, off_t offset, ssize_t length);
 static bool went_meanwhile(const struct stat *st);
-static void checkpoint_writes(void);
 static void checkpointer_written(uint32 file, BlockNumber block);
 
 /*
@@ -165,7 +149,7 @@ identify(int fd)
 {
 	KnownFd known = {.file = FD_IGNORED};
 	char link[64];
-	char path[PAGE_MAP_PATH_MAX + 1];
+	char path[MAXPGPATH];
 	struct stat st;
 	ssize_t length;
 	int file;
@@ -177,7 +161,11 @@ identify(int fd)
 		path[length] = '\0';
 		if (S_ISREG(st.st_mode) && is_tracked_name(path) && st.st_dev != calm_shared->device)
 			pg_atomic_write_u32(&calm_shared->other_devices, 1);
-		else if (S_ISREG(st.st_mode) && is_tracked_name(path))
+		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
+		         st.st_size < (off_t) TRACKED_BLOCKS * BLCKSZ)
+			known.file = FD_SMALL;
+		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
+		         page_map_keeps_path(calm_page_map, path))
 		{
 			file =
 				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation);
@@ -195,25 +183,6 @@ identify(int fd)
 }
 
 /*
- * The checkpointer has begun to write: what is unflushed now is the old
- * generation.  Swapping the generations can walk the whole map, so it is done
- * at the first fsync of an SLRU's directory, with which CheckPointGuts is done
- * with that SLRU and holds no lock (SimpleLruWriteAll); the first write of a
- * buffer, which others may wait for, would be too late.
- */
-static void
-checkpoint_writes(void)
-{
-	uint64 start = (uint64) CheckpointStats.ckpt_start_t;
-
-	if (start == pg_atomic_read_u64(&calm_shared->checkpoint_start))
-		return;
-	pg_atomic_write_u64(&calm_shared->checkpoint_start, start);
-	small_files_written = 0;
-	page_map_swap_generation(calm_page_map);
-}
-
-/*
  * The checkpointer writes in order of file and block (BufferSync), so once it
  * has left a region it will not come back to it in this checkpoint: the
  * region can be written back.
@@ -225,22 +194,17 @@ checkpointer_written(uint32 file, BlockNumber block)
 	static uint32 last_number = 0;
 	uint32 number = block / PAGE_MAP_REGION_BLOCKS;
 
-	/* with fsync = off, nothing came before */
-	checkpoint_writes();
 	if (file == last_file && number == last_number)
 		return;
 	if (last_file != UINT32_MAX)
 	{
-		uint32 slot =
-			page_map_slot(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
+		PageMapRegion *region =
+			page_map_region_of(calm_page_map, page_map_file(calm_page_map, last_file), last_number);
 
-		/* the flag is advice: a reassigned region is flushed early, no more */
-		if (slot != 0)
-			pg_atomic_fetch_or_u32(&page_map_region(calm_page_map, slot - 1)->flags,
-			                       PAGE_MAP_REGION_WINDOW);
+		/* advice: a region that has become another file's is flushed early, no more */
+		if (region)
+			pg_atomic_write_u32(&region->passed, 1);
 	}
-	if (file != last_file && !page_map_is_large(calm_page_map, file))
-		small_files_written++;
 	last_file = file;
 	last_number = number;
 }
@@ -257,10 +221,11 @@ written(int fd, off_t offset, ssize_t length)
 	known = *known_fd(fd);
 	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)
 	{
-		pg_atomic_fetch_add_u64(&calm_page_map->full_files.value, 1);
+		pg_atomic_fetch_add_u64(&calm_page_map->full.value, 1);
 		return;
 	}
-	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM)
+	if (known.file == FD_UNKNOWN || known.file == FD_NO_ROOM ||
+	    (known.file == FD_SMALL && block + blocks > TRACKED_BLOCKS))
 		known = identify(fd);
 
 	if (known.file > 0 &&
@@ -271,7 +236,8 @@ written(int fd, off_t offset, ssize_t length)
 			(void) page_map_mark(calm_page_map, known.file - 1, known.incarnation, block, blocks,
 			                     now);
 	}
-	if (known.file > 0 && MyBackendType == B_CHECKPOINTER)
+	if (known.file > 0 && MyBackendType == B_CHECKPOINTER &&
+	    block < PAGE_MAP_FILE_REGIONS * PAGE_MAP_REGION_BLOCKS)
 		checkpointer_written(known.file - 1, block);
 }
 
@@ -281,52 +247,39 @@ is_data_file_write(uint32 wait_event)
 	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
 }
 
-/* Before a write: when it begins, or 0 if it is not timed */
-static inline uint64
-write_begins(int fd)
-{
-	uint32 event = *my_wait_event_info;
-
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_begins(fd, event);
-	return calm_mode != CALM_MODE_OFF && is_data_file_write(event) ? histogram_write_begins() : 0;
-}
-
-/* After it; length is its result */
+/* After a write; length is its result */
 static inline void
-write_ended(uint64 started, int fd, off_t offset, ssize_t length)
+write_ended(int fd, off_t offset, ssize_t length)
 {
-	if (started != 0)
-		(void) histogram_count(HISTOGRAM_WRITE, started);
-	if (MyBackendType == B_CHECKPOINTER)
-		checkpoint_stats_write_ended(*my_wait_event_info);
-	if (length > 0 && calm_mode != CALM_MODE_OFF && calm_page_map &&
-	    is_data_file_write(*my_wait_event_info))
-	{
-		int save_errno = errno;
+	int save_errno = errno;
 
+	if (length <= 0 || calm_page_map == NULL || !is_data_file_write(*my_wait_event_info))
+		return;
+	checkpoint_stats_written(length);
+	if (calm_mode != CALM_MODE_OFF)
 		written(fd, offset, length);
-		errno = save_errno;
-	}
+	errno = save_errno;
 }
 
 static ssize_t
 calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwrite(fd, buffer, length, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
 static ssize_t
 calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	uint64 started = write_begins(fd);
 	ssize_t result = real_pwritev(fd, iov, count, offset);
 
-	write_ended(started, fd, offset, result);
+	write_ended(fd, offset, result);
+	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
+		return -1;
 	return result;
 }
 
@@ -362,9 +315,6 @@ calm_fsync(int fd)
 	int result;
 	int save_errno;
 
-	if (MyBackendType == B_ARCHIVER && archive_ack_skips_fsync(fd))
-		return 0;
-
 	checkpoint_stats_fsync_begins(event);
 	if (data_file && calm_page_map)
 	{
@@ -385,19 +335,19 @@ calm_fsync(int fd)
 	}
 	errno = 0;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_begins();
-	started = histogram_clock();
+		wal_flush_begins();
+	started = monotonic_ns();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
 	while (result != 0 && errno == EINTR);
 	save_errno = errno;
 	if (event == WAIT_EVENT_WAL_SYNC)
-		commit_delay_flush_ended();
+		wal_flush_ended();
 	if (file != PAGE_MAP_NO_FILE)
 		page_map_end_fsync(calm_page_map, file);
 	errno = save_errno;
-	microseconds = histogram_count(data_file ? HISTOGRAM_FSYNC : HISTOGRAM_FSYNC_OTHER, started);
+	microseconds = (monotonic_ns() - started) / 1000;
 
 	/*
 	 * Whatever the mode is now: the latch can hold an error of when it was on.
@@ -425,15 +375,11 @@ calm_fsync(int fd)
 	/* nothing that follows may hide why it failed */
 	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
-	/* fsync_fname sets no wait event; slots come before ckpt_write_t is set */
-	if (event == 0 && MyBackendType == B_CHECKPOINTER && CheckpointStats.ckpt_write_t != 0 &&
-	    calm_mode != CALM_MODE_OFF && calm_page_map)
-		checkpoint_writes();
 	if (target != fd)
 		(void) real_close(target);
 	/* while it is clean: see folio_split.c */
-	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && calm_split_folios && calm_shared &&
-	    calm_flushes())
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && !wal_ahead_synced(fd) &&
+	    calm_split_folios && calm_shared && calm_flushes())
 		folio_split_file(fd);
 	errno = save_errno;
 	return result;
@@ -447,10 +393,10 @@ calm_fdatasync(int fd)
 
 	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
 		return real_fdatasync(fd);
-	commit_delay_flush_begins();
+	wal_flush_begins();
 	result = real_fdatasync(fd);
 	save_errno = errno;
-	commit_delay_flush_ended();
+	wal_flush_ended();
 	errno = save_errno;
 	return result;
 }
@@ -458,131 +404,56 @@ calm_fdatasync(int fd)
 /*
  * Whether what was written through a descriptor is flushed by the worker: it
  * works, and the file is tracked, which it is not on a device whose caps we don't
- * know, or with the page map full.  If not, nobody else would do it.
+ * know, nor are all of its regions with the page map full.  If not, nobody else would do it.
  */
 static bool
-is_flushed_by_us(int fd)
+is_flushed_by_us(int fd, off_t offset, off_t length)
 {
 	KnownFd known;
 	int save_errno = errno;
 	struct stat st;
-	bool tracked;
+	PageMapFile *file;
 
 	if (!worker_is_flushing())
 		return false;
 	known = *known_fd(fd);
-	if (known.file != FD_UNKNOWN)
-		return known.file > 0 &&
-		       pg_atomic_read_u32(&page_map_file(calm_page_map, known.file - 1)->incarnation) ==
-		           known.incarnation;
-	/* written through another descriptor, that has been closed since */
-	tracked = fstat(fd, &st) == 0 && page_map_find_file(calm_page_map, st.st_dev, st.st_ino,
-	                                                    &known.incarnation) != PAGE_MAP_NO_FILE;
-	errno = save_errno;
-	return tracked;
-}
-
-/*
- * A checkpoint that is to be done as fast as possible does not wait for the worker.
- * If it has very many files of a few blocks, a hint for one of them is
- * worth more than what the worker could save: with all of them allocated before the
- * first fsync, one commit of the file system's journal does for all, which else each
- * fsync has to wait for.  The server's hint is obeyed, and the pages are not ours any more.
- */
-static bool
-leaves_to_server(int fd, off_t offset, off_t length)
-{
-	KnownFd known = *known_fd(fd);
-	BlockNumber first = offset / BLCKSZ;
-
-	if (MyBackendType != B_CHECKPOINTER || known.file <= 0 ||
-	    small_files_written < MANY_SMALL_FILES ||
-	    page_map_is_large(calm_page_map, known.file - 1) || !checkpoint_stats_is_immediate())
+	if (known.file == FD_UNKNOWN)
+	{
+		/* written through another descriptor, that has been closed since */
+		known.file =
+			fstat(fd, &st) != 0 ?
+				FD_IGNORED :
+				page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &known.incarnation) + 1;
+		errno = save_errno;
+	}
+	if (known.file <= 0)
 		return false;
-	if (length > 0 && offset >= 0)
-		pg_atomic_fetch_add_u64(&calm_shared->counters.fsynced_pages,
-		                        page_map_unmark(calm_page_map, known.file - 1, first,
-		                                        (offset + length - 1) / BLCKSZ - first + 1));
-	return true;
-}
-
-/* Whether the kernel flusher may be about to come to the file of a hint */
-static bool
-visit_is_near(int fd)
-{
-	int file = known_fd(fd)->file;
-
-	return file > 0 && pg_atomic_read_u32(&page_map_file(calm_page_map, file - 1)->visit_near) != 0;
+	file = page_map_file(calm_page_map, known.file - 1);
+	for (uint64 number = offset / PAGE_MAP_REGION_BYTES;
+	     number <= (uint64) (offset + Max(length, 1) - 1) / PAGE_MAP_REGION_BYTES; number++)
+	{
+		if (number >= PAGE_MAP_FILE_REGIONS ||
+		    page_map_region_of(calm_page_map, file, (uint32) number) == NULL)
+			return false;
+	}
+	return pg_atomic_read_u32(&file->incarnation) == known.incarnation;
 }
 
 static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
-	uint64 started = histogram_clock();
-	bool hint = *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH;
-	int result;
-	uint64 microseconds;
-
-	if (calm_shared && hint && is_flushed_by_us(fd) && !leaves_to_server(fd, offset, length))
+	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
+	    is_flushed_by_us(fd, offset, length))
 	{
 		int save_errno = errno;
 
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
-		{
-			checkpoint_hold_writes(length, visit_is_near(fd));
-			checkpoint_stats_hinted(fd, (histogram_clock() - started) / 1000);
-		}
+			checkpoint_hold_writes(length);
 		errno = save_errno;
 		return 0;
 	}
-	result = real_sync_file_range(fd, offset, length, flags);
-	microseconds = histogram_count(HISTOGRAM_WRITEBACK, started);
-	if (hint)
-		checkpoint_stats_hinted(fd, microseconds);
-	return result;
-}
-
-static int
-calm_rename(const char *old_path, const char *new_path)
-{
-	bool deferred;
-	int result;
-
-	if (!archive_ack_before_removal(old_path))
-		return -1;
-	deferred = archive_ack_rename_begins(old_path, new_path);
-	result = real_rename(old_path, new_path);
-	if (deferred)
-		archive_ack_rename_ended(result == 0);
-	return result;
-}
-
-/* A WAL segment that is recycled, before 15.11; since 16 the server has no use for it */
-static int
-calm_link(const char *old_path, const char *new_path)
-{
-	if (!archive_ack_before_removal(old_path))
-		return -1;
-	return real_link(old_path, new_path);
-}
-
-static int
-calm_unlink(const char *path)
-{
-	if (!archive_ack_before_removal(path))
-		return -1;
-	return real_unlink(path);
-}
-
-static struct dirent *
-calm_readdir(DIR *directory)
-{
-	if (archive_ack_is_own_library() && calm_mode == CALM_MODE_ON)
-		return archive_scan_readdir(directory, real_readdir);
-	if (MyBackendType == B_CHECKPOINTER)
-		wal_recycling_next_file();
-	return real_readdir(directory);
+	return real_sync_file_range(fd, offset, length, flags);
 }
 
 static int
@@ -602,15 +473,8 @@ io_hooks_install(const char **reason)
 		{"fsync", calm_fsync, (void **) &real_fsync, true},
 		{"fdatasync", calm_fdatasync, (void **) &real_fdatasync, false},
 		{"sync_file_range", calm_sync_file_range, (void **) &real_sync_file_range, true},
-		{"rename", calm_rename, (void **) &real_rename, true},
-		{"link", calm_link, (void **) &real_link, false},
-		{"unlink", calm_unlink, (void **) &real_unlink, true},
-		{"readdir", calm_readdir, (void **) &real_readdir, false},
 		{"close", calm_close, (void **) &real_close, true},
 	};
 
-	bool installed = interpose_install(slots, lengthof(slots), reason);
-
-	commit_delay_sees_fdatasync = installed && real_fdatasync != NULL;
-	return installed;
+	return interpose_install(slots, lengthof(slots), reason);
 }

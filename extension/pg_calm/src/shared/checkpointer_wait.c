@@ -53,18 +53,23 @@ checkpointer_requests(void)
 	return requests ? requests->flags : 0;
 }
 
+void
+checkpointer_obey_reload(void)
+{
+	if (!ConfigReloadPending)
+		return;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	SyncRepUpdateSyncStandbysDefined();
+	UpdateFullPageWrites();
+}
+
 /* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
 void
 checkpointer_serve_requests(void)
 {
 	if (ProcSignalBarrierPending)
 		ProcessProcSignalBarrier();
-	if (ConfigReloadPending)
-	{
-		ConfigReloadPending = false;
-		ProcessConfigFile(PGC_SIGHUP);
-		SyncRepUpdateSyncStandbysDefined();
-		UpdateFullPageWrites();
-	}
+	checkpointer_obey_reload();
 	AbsorbSyncRequests();
 }

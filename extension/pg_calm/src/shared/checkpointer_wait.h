@@ -17,6 +17,9 @@ extern void checkpointer_wait_shmem_startup(void);
  */
 extern int checkpointer_requests(void);
 
+/* Take changed settings over; only that, unlike the next */
+extern void checkpointer_obey_reload(void);
+
 /*
  * To be called between steps of a wait of the checkpointer that is not an
  * idle one.  May close any file of the virtual file layer, and may raise errors.

@@ -23,14 +23,6 @@ typedef enum CalmMode
 	CALM_MODE_ON,
 } CalmMode;
 
-/* Whether blocks of gaps that are not in the page cache are read */
-typedef enum CalmPrefetch
-{
-	CALM_PREFETCH_OFF,
-	CALM_PREFETCH_AUTO, /* where reads are known not to be capped */
-	CALM_PREFETCH_ON,
-} CalmPrefetch;
-
 /*
  * Counters since the server was started.  In shadow mode those of flushing
  * tell what would have been done.
@@ -40,7 +32,6 @@ typedef struct CalmCounters
 	pg_atomic_uint64 flushed_pages;        /* dirty pages written back by us */
 	pg_atomic_uint64 fsynced_pages;        /* dirty pages left to PostgreSQL's fsync */
 	pg_atomic_uint64 kernel_flushed_pages; /* found clean: the kernel was first */
-	pg_atomic_uint64 handed_pages;         /* made dense and left to the kernel flusher */
 	pg_atomic_uint64 bridged_pages;        /* clean pages written along */
 	pg_atomic_uint64 unbridged_pages;      /* and those that could not be: bridge.c */
 	pg_atomic_uint64 device_operations;    /* as the device counts them */
@@ -49,12 +40,13 @@ typedef struct CalmCounters
 	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
+	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
+	pg_atomic_uint64 wal_flush_us;    /* how long these took */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */
 #define CALM_DRAINING_NOTHING 0
-#define CALM_DRAINING_FILE                                                                         \
-	1 /* and above: the old generation of one, whose index in the page map is added */
+#define CALM_DRAINING_FILE 1 /* and above: a file, whose index in the page map is added */
 
 /* Regions that the cleaner may be asked for at a time: one that is flushed next, and one that is cleaned meanwhile */
 #define CLEANER_REGIONS 2
@@ -79,49 +71,40 @@ typedef struct CalmShared
 {
 	ErrorLatch error_latch;
 	CalmCounters counters;
-	pg_atomic_uint64 in_flight_pages;  /* taken from the map, not confirmed */
-	pg_atomic_uint64 checkpoint_start; /* ckpt_start_t of the one under way */
-	pg_atomic_uint32 worker_pid;       /* 0: no worker, or it flushes nothing */
-	pg_atomic_uint64 worker_beat_ms;   /* when it was heard of last: worker_health.h */
-	pg_atomic_uint32 capped;           /* a cap of the data directory's device is known */
-	pg_atomic_uint32 primary_images;   /* in recovery: WAL has full-page images of all pages */
-	pg_atomic_uint32 let_go;           /* the circuit breaker has found that flushing does harm */
+	pg_atomic_uint64 in_flight_pages; /* taken from the map, not confirmed */
+	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
+	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.h */
+	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
+	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
+	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
 	 * most (worker.c); the latter is 0 where they are not held
 	 */
 	pg_atomic_uint64 hold_from_pages;
 	pg_atomic_uint64 hold_most_pages;
-	pg_atomic_uint32 other_devices; /* files on others were written to */
-	pg_atomic_uint32 draining;      /* what the checkpointer waits for, as above */
+	pg_atomic_uint32 other_devices;   /* files on others were written to */
+	pg_atomic_uint32 draining;        /* what the checkpointer waits for, as above */
+	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
-	double volume_use;         /* part of caps.all_iops that all have used lately */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and
 	                              reads it without the lock */
-	DeviceCaps arbiter_budget; /* caps of the shared device */
-	int arbiter_slot;          /* ours in its file; -1: none */
 	bool caps_known;
 	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
 } CalmShared;
 
 /* GUCs */
 extern int calm_mode;
-extern int calm_page_map_memory;   /* kB */
-extern int calm_flush_age;         /* ms; 0: chosen from the kernel's settings */
-extern int calm_unflushed_limit;   /* kB; 0: chosen likewise */
-extern int calm_max_in_flight;     /* kB */
-extern int calm_drain_threshold;   /* pages; -1: chosen from the caps */
-extern int calm_drain_timeout;     /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
-extern int calm_wal_recycle_delay; /* ms; 0: none */
+extern int calm_page_map_memory; /* kB */
+extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
 extern bool calm_split_folios;
-extern int calm_prefetch;
 
 /* Shared memory; NULL before it exists */
 extern CalmShared *calm_shared;

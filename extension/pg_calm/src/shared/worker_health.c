@@ -8,11 +8,11 @@
  * A process ID says that it exists.  It may be stopped all the same, or hang in
  * the kernel, where a device does not answer or its queue is full; then nobody
  * flushes.  So it says in each of its steps that it is there, and who is not
- * heard of for pg_calm.worker_timeout does not count.
+ * heard of for five seconds does not count.
  *
  * A worker that works takes a step at least every tenth of a second, or is in
- * one call that starts up to 4 MiB, for which it waits only if the device's queue
- * is full.  Five seconds, the default, are as long as the kernel's flusher waits
+ * a few calls that start up to 4 MiB, for which it waits only if the device's queue
+ * is full.  Five seconds are as long as the kernel's flusher waits
  * between its own looks (vm.dirty_writeback_centisecs): what was not hinted at
  * for so long nobody else would have begun to write by age, either.
  *
@@ -27,9 +27,8 @@
 #include "miscadmin.h"
 #include "map/map.h"
 #include "pg_calm.h"
+#include "test_settings.h"
 #include "worker_health.h"
-
-int calm_worker_timeout = 5000;
 
 void
 worker_health_begin(void)

@@ -10,9 +10,6 @@
 
 #include "postgres.h"
 
-/* GUC: a worker that has not been heard of for so long counts as stuck, ms */
-extern int calm_worker_timeout;
-
 /* For the writeback worker: it begins, takes a step, does nothing any more */
 extern void worker_health_begin(void);
 extern void worker_health_beat(uint64 now_ms);

@@ -17,7 +17,6 @@
 #include "breaker.h"
 #include "breaker_law.h"
 #include "shared/shared.h"
-#include "wal/wal.h"
 #include "writeback/writeback.h"
 
 static BreakerLaw law;
@@ -50,8 +49,7 @@ justified_bytes(uint64 wal_flushes)
 	static uint64 last_taken = 0;
 	static uint64 last_wal = 0;
 	uint64 taken = flush_taken_pages() + pg_atomic_read_u64(&calm_shared->in_flight_pages);
-	uint64 marked =
-		taken + page_map_unflushed(calm_page_map, 0) + page_map_unflushed(calm_page_map, 1);
+	uint64 marked = taken + page_map_unflushed(calm_page_map);
 	uint64 wal = (RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogWriteRecPtr()) +
 	             wal_flushes * XLOG_BLCKSZ;
 	uint64 pages = 0;
@@ -129,7 +127,8 @@ breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 		breaker_begin();
 		return changed;
 	}
-	(void) commit_delay_flush_counters(&input.flushes, &input.flush_us);
+	input.flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
+	input.flush_us = pg_atomic_read_u64(&calm_shared->counters.wal_flush_us);
 	input.written = flusher->write_bytes;
 	input.justified = justified_bytes(input.flushes);
 	input.in_flight_us = flush_policy.in_flight * 1e6;

@@ -182,29 +182,6 @@ next_block(const PageMapBits *bits, uint32 from)
 	return PAGE_MAP_REGION_BLOCKS;
 }
 
-/* Add a region's gaps to a histogram */
-void
-bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps)
-{
-	uint32 block = next_block(dirty, 0);
-	uint32 previous = PAGE_MAP_REGION_BLOCKS;
-
-	while (block < PAGE_MAP_REGION_BLOCKS)
-	{
-		if (previous == PAGE_MAP_REGION_BLOCKS)
-			gaps->runs++;
-		else if (block > previous + 1)
-		{
-			gaps->runs++;
-			if (block - previous - 1 <= BRIDGE_MAX_GAP)
-				gaps->gaps[block - previous - 1]++;
-		}
-		gaps->dirty_blocks++;
-		previous = block;
-		block = next_block(dirty, block + 1);
-	}
-}
-
 /*
  * Join dirty blocks into runs, across gaps of up to max_gap blocks all of
  * which are allowed.  Returns the number of runs.
@@ -291,12 +268,11 @@ written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
 
 /*
  * Which blocks of a region may be re-dirtied: resident, and in an extent
- * that is overwritten in place.  Dirty blocks are always allowed.  absent gets
- * the blocks that lack only residence.
+ * that is overwritten in place.  Dirty blocks are always allowed.
  */
 void
 bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMapBits *dirty,
-               PageMapBits *allowed, PageMapBits *absent)
+               PageMapBits *allowed)
 {
 	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
 	size_t page_size = sysconf(_SC_PAGESIZE);
@@ -304,7 +280,6 @@ bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMap
 	PageMapBits written;
 
 	*allowed = *dirty;
-	memset(absent, 0, sizeof(*absent));
 	if (page_size > BLCKSZ || length / page_size > sizeof(resident))
 		return;
 	if (mincore(mapping, length, resident) != 0)
@@ -319,25 +294,9 @@ bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMap
 			continue;
 		for (size_t p = 0; here && p < pages_per_block; p++)
 			here = (resident[b * pages_per_block + p] & 1) != 0;
-		bits_set(here ? allowed : absent, b);
+		if (here)
+			bits_set(allowed, b);
 	}
-}
-
-/* Whether a gap that is short enough can't be bridged for absent blocks */
-bool
-bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap)
-{
-	uint32 previous = next_block(dirty, 0);
-	uint32 block = next_block(dirty, previous + 1);
-
-	while (block < PAGE_MAP_REGION_BLOCKS)
-	{
-		if (block - previous - 1 <= max_gap && next_block(absent, previous) < block)
-			return true;
-		previous = block;
-		block = next_block(dirty, block + 1);
-	}
-	return false;
 }
 
 /*

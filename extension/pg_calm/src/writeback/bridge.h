@@ -34,23 +34,13 @@ typedef struct BridgeFilled
 	uint32 amplified; /* gaps with which more became dirty than they have */
 } BridgeFilled;
 
-/* How often gaps of each length occur, to choose which ones to bridge */
-typedef struct BridgeGaps
-{
-	uint64 dirty_blocks;
-	uint64 runs;                     /* runs if nothing were bridged */
-	uint64 gaps[BRIDGE_MAX_GAP + 1]; /* by length, [0] is not used */
-} BridgeGaps;
-
 extern const char *bridge_refusal(void);
 extern bool bridge_possible(int fd, const char *path);
 extern unsigned long bridge_refused_filesystem(void);
-extern void bridge_count_gaps(const PageMapBits *dirty, BridgeGaps *gaps);
 extern int
 bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs);
 extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,
-                           const PageMapBits *dirty, PageMapBits *allowed, PageMapBits *absent);
-extern bool bridge_wants(const PageMapBits *dirty, const PageMapBits *absent, uint32 max_gap);
+                           const PageMapBits *dirty, PageMapBits *allowed);
 extern void bridge_leave_no_trace(void *mapping, size_t length);
 extern void bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run,
                         BridgeFilled *filled);

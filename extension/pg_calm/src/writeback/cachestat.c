@@ -45,19 +45,6 @@ cachestat_works(void)
 	return works > 0;
 }
 
-bool
-cachestat_of_file(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes)
-{
-	struct calm_cachestat state;
-	uint64 page_size = sysconf(_SC_PAGESIZE);
-
-	if (!cachestat_works() || cachestat_call(fd, 0, 0, &state) != 0)
-		return false;
-	*dirty_bytes = state.nr_dirty * page_size;
-	*writeback_bytes = state.nr_writeback * page_size;
-	return true;
-}
-
 uint32
 cachestat_dirty_blocks(int fd, uint32 first, uint32 blocks)
 {

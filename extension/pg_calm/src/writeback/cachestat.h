@@ -28,12 +28,6 @@ extern bool cachestat_works(void);
 /* The call itself: 0, or -1 and errno */
 extern int cachestat_call(int fd, off_t offset, off_t length, struct calm_cachestat *result);
 
-/*
- * Bytes of a file that are dirty and under writeback, as the kernel counts
- * (in whole folios).  False if the kernel can't tell.
- */
-extern bool cachestat_of_file(int fd, uint64 *dirty_bytes, uint64 *writeback_bytes);
-
 /* How many blocks of a file are dirty, from one on; all if the kernel can't tell */
 extern uint32 cachestat_dirty_blocks(int fd, uint32 first, uint32 blocks);
 

@@ -43,6 +43,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "wal/wal.h"
 
 /* States of a region */
 #define REGION_FREE 0
@@ -51,6 +52,9 @@
 
 /* Between looks while nobody wakes us */
 #define IDLE_MS 1000
+
+/* ... and while pages wait to be flushed, for WAL comes as well then */
+#define WAL_MS 100
 
 /* After which a region is flushed as it is */
 #define PATIENCE_MS 100
@@ -65,6 +69,8 @@ bool calm_clean_buffers = true;
 static bool is_alive(void);
 static const RelationFile *identify(uint32 file, uint32 incarnation);
 static void clean(uint32 file, uint32 incarnation, uint32 number);
+static bool serve_requests(void);
+static void serve(void);
 static void cleaner_exit(int code, Datum argument);
 
 void
@@ -218,7 +224,7 @@ identify(uint32 index, uint32 incarnation)
 	static bool known = false;
 	PageMapFile *file = page_map_file(calm_page_map, index);
 	uint64 now = page_map_now_ms();
-	char path[PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_FULL_PATH];
 	struct stat st;
 
 	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDENTITY_MS)
@@ -243,6 +249,44 @@ clean(uint32 file, uint32 incarnation, uint32 number)
 		pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
 		                        buffer_cleaning_write(relation, number * PAGE_MAP_REGION_BLOCKS,
 		                                              PAGE_MAP_REGION_BLOCKS));
+}
+
+/* Write what is dirty of the regions that were asked for; whether there were any */
+static bool
+serve_requests(void)
+{
+	CleanerShared *shared = &calm_shared->cleaner;
+	bool any = false;
+
+	for (int i = 0; i < CLEANER_REGIONS; i++)
+	{
+		uint32 asked = REGION_ASKED;
+
+		if (pg_atomic_read_u32(&shared->region[i].state) != REGION_ASKED)
+			continue;
+		pg_read_barrier();
+		clean(shared->region[i].file, shared->region[i].incarnation, shared->region[i].number);
+		/*
+		 * Unless it has been fetched meanwhile.  If the worker has already asked
+		 * for another one in its place, that is flushed as it is.
+		 */
+		(void) pg_atomic_compare_exchange_u32(&shared->region[i].state, &asked, REGION_CLEANED);
+		any = true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return any;
+}
+
+/* While a WAL segment is filled (wal_ahead.c) */
+static void
+serve(void)
+{
+	uint32 event = *my_wait_event_info;
+
+	pg_atomic_write_u64(&calm_shared->cleaner.beat_ms, page_map_now_ms());
+	CHECK_FOR_INTERRUPTS();
+	(void) serve_requests();
+	pgstat_report_wait_start(event);
 }
 
 static void
@@ -271,8 +315,6 @@ pg_calm_cleaner_main(Datum argument)
 
 	for (;;)
 	{
-		bool any = false;
-
 		pg_atomic_write_u64(&shared->beat_ms, page_map_now_ms());
 		CHECK_FOR_INTERRUPTS();
 		if (ShutdownRequestPending)
@@ -297,26 +339,11 @@ pg_calm_cleaner_main(Datum argument)
 			smgr_closed_ms = page_map_now_ms();
 		}
 
-		for (int i = 0; i < CLEANER_REGIONS; i++)
-		{
-			uint32 asked = REGION_ASKED;
-
-			if (pg_atomic_read_u32(&shared->region[i].state) != REGION_ASKED)
-				continue;
-			pg_read_barrier();
-			clean(shared->region[i].file, shared->region[i].incarnation, shared->region[i].number);
-			/*
-			 * Unless it has been fetched meanwhile.  If the worker has already asked
-			 * for another one in its place, that is flushed as it is.
-			 */
-			(void) pg_atomic_compare_exchange_u32(&shared->region[i].state, &asked, REGION_CLEANED);
-			any = true;
-			CHECK_FOR_INTERRUPTS();
-		}
-		if (any)
+		wal_ahead_tick(page_map_now_ms(), serve);
+		if (serve_requests())
 			continue;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS,
-		                 wait_event);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 page_map_unflushed(calm_page_map) > 0 ? WAL_MS : IDLE_MS, wait_event);
 		ResetLatch(MyLatch);
 	}
 }

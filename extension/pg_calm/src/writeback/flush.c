@@ -27,7 +27,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bridge.h"
@@ -35,26 +34,15 @@
 #include "cachestat.h"
 #include "flush.h"
 #include "flush_region.h"
-#include "flusher_visit.h"
 #include "folio_split.h"
 #include "open_files.h"
 #include "shared/shared.h"
-#include "port/pg_bitutils.h"
 
 /* What may be written at once after a pause, if paced */
 #define PACE_BURST_SECONDS 0.02
 
 /* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
-
-/* Longest wait for absent blocks of a region to be read */
-#define PREFETCH_MS 200
-
-/* Read at a time: the default read-ahead of 128 kB */
-#define PREFETCH_BLOCKS 16
-
-/* Pages of a region that somebody else has written, at least, if the kernel flusher is to have come */
-#define VISIT_PAGES 4
 
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
 #define MOMENT_SECONDS 0.25
@@ -74,8 +62,7 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split;     /* last run of a region that has large folios */
-	uint64 started; /* histogram_clock */
+	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -86,10 +73,9 @@ typedef struct RegionJob
 	size_t length;
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
-	bool planned;          /* runs[] is filled */
-	bool large_folios;     /* far more is dirty than was marked */
-	bool amplified;        /* more became dirty than was bridged: no more is */
-	uint64 prefetch_until; /* reading absent blocks; when to stop waiting for them */
+	bool planned;      /* runs[] is filled */
+	bool large_folios; /* far more is dirty than was marked */
+	bool amplified;    /* more became dirty than was bridged: no more is */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -110,9 +96,9 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
+static void not_in_flight(uint32 pages);
 static bool may_bridge(void);
-static void prefetch(int fd, off_t offset, const PageMapBits *absent);
-static bool plan_region(void);
+static void plan_region(void);
 static void refill_pace(void);
 static void split_region(int fd, off_t region);
 static void confirm(bool wait);
@@ -133,12 +119,19 @@ flush_refused(void)
 static void
 flush_failed(OpenFile *open, const char *what, int error)
 {
-	char path[PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_FULL_PATH];
 
 	page_map_path(calm_page_map, open->file, path);
 	errno = error;
 	ereport(PANIC, (errcode_for_file_access(),
 	                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
+}
+
+/* What was taken of a region is less by so many pages: they are nobody's, or written */
+static void
+not_in_flight(uint32 pages)
+{
+	pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
 }
 
 /*
@@ -152,19 +145,23 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	CalmCounters *counters = &calm_shared->counters;
 	OpenFile *open;
 	struct calm_cachestat state;
-	uint64 since_ms;
+	uint32 taken;
 	uint32 pages;
 
 	Assert(job.open == NULL);
 	open = open_files_get(file_index, incarnation);
 	if (open == NULL)
 		return false;
-	since_ms = flush_region_since(file, number);
-	pages = flush_region_take(file, number, &job.dirty);
+	taken = pages = flush_region_take(file, number, &job.dirty);
+	/* at once: whoever waits for what was marked looks there next (checkpoint/drain.c) */
+	flush_count(&calm_shared->in_flight_pages, taken);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
 	job.length = flush_region_length(open->fd, job.offset);
 	if (pages == 0 || job.length == 0)
+	{
+		not_in_flight(taken);
 		return false;
+	}
 
 	/* pages past the end of a truncated file are nobody's */
 	for (uint32 b = job.length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
@@ -185,14 +182,15 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 		if (dirty_blocks < pages && !flush_policy.dry_run)
 		{
-			if (flush_policy.paced && dirty_blocks + VISIT_PAGES <= pages)
-				flusher_visit_seen(file, since_ms);
 			flush_count(&counters->kernel_flushed_pages, pages - dirty_blocks);
 			if (state.nr_writeback == 0)
 				flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
 		}
 		if (dirty_blocks == 0 && !flush_policy.dry_run)
+		{
+			not_in_flight(taken);
 			return false;
+		}
 		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
 	}
 	else
@@ -200,6 +198,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 
 	/* what was taken, but is nobody's or written */
 	pages = bits_count(&job.dirty);
+	not_in_flight(taken - pages);
 	if (pages == 0)
 		return false;
 
@@ -208,12 +207,10 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
 	job.planned = false;
 	job.amplified = false;
-	job.prefetch_until = 0;
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
 	open->references++;
-	flush_count(&calm_shared->in_flight_pages, pages);
 	return true;
 }
 
@@ -231,59 +228,16 @@ may_bridge(void)
 	       PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS;
 }
 
-/*
- * Start to read the absent blocks of a region.  In pieces, because one call
- * reads no more than the device's read-ahead (mm/readahead.c,
- * force_page_cache_ra).
- */
+/* Join the dirty blocks of the region into runs */
 static void
-prefetch(int fd, off_t offset, const PageMapBits *absent)
-{
-	for (uint32 b = 0; b < PAGE_MAP_REGION_BLOCKS; b += PREFETCH_BLOCKS)
-	{
-		bool any = false;
-
-		for (uint32 i = b; i < b + PREFETCH_BLOCKS && !any; i++)
-			any = bits_test(absent, i);
-		if (any)
-			(void) posix_fadvise(fd, offset + (off_t) b * BLCKSZ, PREFETCH_BLOCKS * BLCKSZ,
-			                     POSIX_FADV_WILLNEED);
-	}
-}
-
-/*
- * Join the dirty blocks of the region into runs.  Where gaps could be bridged
- * if they were in the page cache, and reading is free, they are read first:
- * false until that is done.  With large shared_buffers the page cache holds
- * few of the pages that the server has, so this is the common case there.
- */
-static bool
 plan_region(void)
 {
 	PageMapBits allowed = job.dirty;
-	PageMapBits absent;
 
 	if (job.mapping)
-	{
-		uint64 now = page_map_now_ms();
-
-		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed,
-		               &absent);
-		if (flush_policy.prefetch && !flush_policy.dry_run &&
-		    bridge_wants(&job.dirty, &absent, flush_policy.max_gap))
-		{
-			if (job.prefetch_until == 0)
-			{
-				prefetch(job.open->fd, job.offset, &absent);
-				job.prefetch_until = now + PREFETCH_MS;
-			}
-			if (now < job.prefetch_until)
-				return false;
-		}
-	}
+		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
 	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
 	job.planned = true;
-	return true;
 }
 
 /* Whether a region is being worked on */
@@ -300,19 +254,13 @@ flush_in_flight(void)
 	return in_flight_count > 0;
 }
 
-uint64
-flush_in_flight_bytes(void)
-{
-	return in_flight_bytes;
-}
-
 /* What the rates of caps have added since the last call */
 static void
 refill_pace(void)
 {
 	static uint64 last = 0;
 	const DeviceCaps *caps = &flush_policy.caps;
-	uint64 now = histogram_clock();
+	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
@@ -391,9 +339,8 @@ confirm(bool wait)
 				flush_failed(run->open, "write back", error);
 			wait = false;
 		}
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, run->pages);
+		not_in_flight(run->pages);
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
-		(void) histogram_count(HISTOGRAM_WRITEBACK, run->started);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		if (run->split)
@@ -413,7 +360,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	off_t length = (off_t) blocks * BLCKSZ;
 	off_t written = length - (off_t) bridged->left * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
-	uint64 started = histogram_clock();
 	InFlight *run;
 	int error = 0;
 
@@ -421,12 +367,9 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	flush_count(&counters->unbridged_pages, bridged->left);
 	flush_count(&counters->device_operations, operations);
 	flush_count(&counters->written_bytes, written);
-	flush_started.operations += operations;
-	flush_started.bytes += written;
-	flush_started.amplified += bridged->amplified;
 	if (flush_policy.dry_run)
 	{
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		not_in_flight(pages);
 		flush_count(&counters->flushed_pages, pages);
 		return;
 	}
@@ -439,7 +382,7 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	{
 		error_latch_end(&calm_shared->error_latch, 0);
 		refused = "the kernel refuses sync_file_range";
-		pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+		not_in_flight(pages);
 		return;
 	}
 	error_latch_end(&calm_shared->error_latch, error);
@@ -453,11 +396,12 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	run->pages = pages;
 	run->operations = operations;
 	run->split = false;
-	run->started = started;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
 	in_flight_operations += operations;
+	flush_started.operations += operations;
+	flush_started.bytes += written;
 	pace_operations -= operations;
 	pace_bytes -= written;
 }
@@ -482,8 +426,8 @@ flush_advance(void)
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
-		if (!job.planned && !plan_region())
-			return false;
+		if (!job.planned)
+			plan_region();
 		if (job.next_run >= job.nruns)
 		{
 			if (job.mapping)
@@ -561,6 +505,5 @@ flush_taken_pages(void)
 
 	return pg_atomic_read_u64(&counters->flushed_pages) +
 	       pg_atomic_read_u64(&counters->fsynced_pages) +
-	       pg_atomic_read_u64(&counters->handed_pages) +
 	       pg_atomic_read_u64(&counters->kernel_flushed_pages);
 }

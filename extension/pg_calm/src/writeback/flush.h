@@ -23,7 +23,6 @@ typedef struct FlushPolicy
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool arbitrated;       /* that is shared with other instances */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
-	bool prefetch;         /* read absent blocks of gaps first */
 	bool dry_run;          /* count what would be done */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.h */
 	bool rests;
@@ -36,27 +35,16 @@ typedef struct FlushStarted
 {
 	uint64 operations;
 	uint64 bytes;
-	uint64 amplified; /* gaps with which more became dirty than they have */
 } FlushStarted;
 
 extern FlushStarted flush_started;
-
-/* Marked again by flush_take_back_region() since the worker began; nobody has written to them */
-extern uint64 flush_taken_back_pages;
 
 extern const char *flush_refused(void);
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);
-extern uint64 flush_in_flight_bytes(void);
 extern uint64 flush_pause_ms(void);
-extern void
-flush_hand_over_region(uint32 file, uint32 incarnation, uint32 number, PageMapBits *filled);
-extern void
-flush_take_back_region(uint32 file, uint32 incarnation, uint32 number, const PageMapBits *filled);
 extern uint64 flush_taken_pages(void);
-extern void flush_count_foreign(const PageMapBits *filled);
-extern void flush_region_before_fsync(int fd, uint32 file, uint32 number);
 
 #endif /* PG_CALM_FLUSH_H */

@@ -22,41 +22,16 @@ flush_count(pg_atomic_uint64 *counter, uint64 value)
 		pg_atomic_fetch_add_u64(counter, value);
 }
 
-uint64
-flush_region_since(PageMapFile *file, uint32 number)
-{
-	uint32 slot = page_map_slot(calm_page_map, file, number);
-
-	return slot == 0 ? 0 : pg_atomic_read_u64(&page_map_region(calm_page_map, slot - 1)->since);
-}
-
 uint32
 flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits)
 {
-	uint32 slot = page_map_slot(calm_page_map, file, number);
-	uint64 whole_bit = UINT64CONST(1) << (number % 64);
+	PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
 
 	memset(bits, 0, sizeof(*bits));
-	if (slot != 0)
-	{
-		PageMapRegion *region = page_map_region(calm_page_map, slot - 1);
-
-		for (int g = 0; g < 2; g++)
-		{
-			PageMapBits taken;
-
-			(void) page_map_take(calm_page_map, region, g, &taken);
-			for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-				bits->word[i] |= taken.word[i];
-		}
-		pg_atomic_fetch_and_u32(&region->flags, ~PAGE_MAP_REGION_WINDOW);
-	}
-	if (pg_atomic_read_u64(&file->whole[number / 64]) & whole_bit)
-	{
-		pg_atomic_fetch_and_u64(&file->whole[number / 64], ~whole_bit);
-		memset(bits, 0xFF, sizeof(*bits));
-	}
-	return bits_count(bits);
+	if (region == NULL)
+		return 0;
+	pg_atomic_write_u32(&region->passed, 0);
+	return page_map_take(calm_page_map, region, bits);
 }
 
 size_t
@@ -115,4 +90,41 @@ flush_region_drop_written(int fd, uint32 number, uint32 first, uint32 blocks, Pa
 	}
 	flush_region_drop_written(fd, number, first, blocks / 2, bits);
 	flush_region_drop_written(fd, number, first + blocks / 2, blocks - blocks / 2, bits);
+}
+
+void
+flush_file_before_fsync(int fd, uint32 file_index)
+{
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
+	CalmCounters *counters = &calm_shared->counters;
+	DeviceCaps caps;
+
+	SpinLockAcquire(&calm_shared->lock);
+	caps = calm_shared->caps;
+	SpinLockRelease(&calm_shared->lock);
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
+		PageMapBits taken;
+		uint32 marked;
+		uint32 pages;
+		int nruns;
+
+		if (region == NULL || page_map_region_count(region) == 0)
+			continue;
+		marked = flush_region_take(file, number, &taken);
+		flush_region_drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
+		pages = bits_count(&taken);
+		flush_count(&counters->kernel_flushed_pages, marked - pages);
+		flush_count(&counters->fsynced_pages, pages);
+		nruns = bridge_plan(&taken, &taken, 0, runs);
+		for (int r = 0; r < nruns; r++)
+		{
+			uint64 bytes = (uint64) runs[r].blocks * BLCKSZ;
+
+			flush_count(&counters->device_operations, device_operations(&caps, bytes));
+			flush_count(&counters->written_bytes, bytes);
+		}
+	}
 }

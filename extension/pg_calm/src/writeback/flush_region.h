@@ -13,10 +13,7 @@
 /* Adds to one of CalmShared's counters */
 extern void flush_count(pg_atomic_uint64 *counter, uint64 value);
 
-/* When the oldest marked page of a region was marked; 0 if that is not known */
-extern uint64 flush_region_since(PageMapFile *file, uint32 number);
-
-/* Take all marked pages of a region, of both generations; how many there were */
+/* Take all marked pages of a region; how many there were */
 extern uint32 flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits);
 
 /* Bytes of a region that lie within the file, in whole blocks */
@@ -31,5 +28,8 @@ extern void *flush_region_map(int fd, off_t offset, size_t length);
  */
 extern void
 flush_region_drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits);
+
+/* Forget the marks of a file that the caller fsyncs next, and count what the fsync will find */
+extern void flush_file_before_fsync(int fd, uint32 file);
 
 #endif /* PG_CALM_FLUSH_REGION_H */

@@ -10,11 +10,14 @@
 
 #include "postgres.h"
 
+/*
+ * Split the clean large folios of a stretch of a file, of a region at most.  Reads nothing:
+ * what is not in the page cache is not touched (but for a page that is evicted between two
+ * calls).
+ */
 extern void folio_split(int fd, off_t offset, size_t length);
+
+/* Split those of a file that has just been synced */
 extern void folio_split_file(int fd);
-extern bool folio_split_is_on(void);
-extern void folio_split_patrol(uint64 now_ms);
-extern uint64 folio_split_next_ms(void);
-extern void folio_split_pause(void);
 
 #endif /* PG_CALM_FOLIO_SPLIT_H */

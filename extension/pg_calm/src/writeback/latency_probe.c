@@ -40,8 +40,6 @@
 /* Any device takes that much directly, from such an address */
 #define READ_BYTES 4096
 
-bool calm_latency_probe = true;
-
 static aio_context_t context = 0;
 static int probed_file = -1;
 static bool refused = false; /* by the kernel or the file system: not tried again */
@@ -106,7 +104,7 @@ latency_probe_tick(bool full, uint64 now_ms)
 {
 	static uint64 next_ms = 0;
 
-	if (!full || !calm_latency_probe || now_ms < next_ms || !begin() || !has_ended())
+	if (!full || now_ms < next_ms || !begin() || !has_ended())
 		return;
 	submit();
 	next_ms = now_ms + INTERVAL_MS;

@@ -10,8 +10,6 @@
 
 #include "postgres.h"
 
-extern bool calm_latency_probe; /* GUC */
-
 /*
  * To be called by the worker as often as it likes: reads a block, without waiting for it, if
  * the last one is long enough ago and the volume is full.  Never fails: where such reads

@@ -57,7 +57,7 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	OpenFile *slot = NULL;
 	struct stat st;
-	char path[PAGE_MAP_PATH_MAX];
+	char path[PAGE_MAP_FULL_PATH];
 
 	if (!open_files_ready)
 	{
@@ -116,12 +116,4 @@ open_files_close_idle(void)
 		    now - open_files[i].opened_ms > 1000)
 			close_file(&open_files[i]);
 	}
-}
-
-bool
-open_files_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes)
-{
-	OpenFile *open = cachestat_works() ? open_files_get(file, incarnation) : NULL;
-
-	return open && cachestat_of_file(open->fd, dirty_bytes, writeback_bytes);
 }

@@ -34,8 +34,4 @@ extern OpenFile *open_files_get(uint32 file, uint32 incarnation);
 /* Close what has not been used for a second: a dropped table would keep its space */
 extern void open_files_close_idle(void);
 
-/* Bytes of a file in the page map that are dirty and under writeback; false if it is gone, or the kernel can't tell */
-extern bool
-open_files_state(uint32 file, uint32 incarnation, uint64 *dirty_bytes, uint64 *writeback_bytes);
-
 #endif /* PG_CALM_OPEN_FILES_H */

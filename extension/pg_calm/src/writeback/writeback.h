@@ -18,17 +18,15 @@
 #ifndef PG_CALM_WRITEBACK_H
 #define PG_CALM_WRITEBACK_H
 
-#include "bridge_choice.h"
+#include "bridge.h"
 #include "cachestat.h"
 #include "cleaner.h"
+#include "controller.h"
 #include "flush.h"
-#include "flusher_guard.h"
-#include "flusher_visit.h"
+#include "flush_region.h"
 #include "folio_split.h"
-#include "foreground.h"
 #include "latency_probe.h"
 #include "open_files.h"
-#include "queued_writeback.h"
-#include "unflushed_limit.h"
+#include "pool.h"
 
 #endif /* PG_CALM_WRITEBACK_H */

@@ -176,6 +176,8 @@ impl Host {
         facts.sample = Some(Sample {
             seconds: 3.0,
             wal_bytes_per_second: Some(1e6),
+            commits_per_second: Some(1500.0),
+            wal_flushes_per_second: Some(1499.0),
             disks: ["sda", "sdb"].map(rates).to_vec(),
             uncounted: Default::default(),
             standbys: Vec::new(),
@@ -227,6 +229,7 @@ pub fn server() -> Server {
         ("checkpoint_completion_target", "0.9", None, "sighup"),
         ("checkpoint_flush_after", "0", Some("8kB"), "sighup"),
         ("checkpoint_timeout", "300", Some("s"), "sighup"),
+        ("commit_delay", "0", None, "superuser"),
         ("fsync", "on", None, "sighup"),
         ("full_page_writes", "on", None, "sighup"),
         ("log_checkpoints", "on", None, "sighup"),

@@ -110,7 +110,6 @@ fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     let ranked = metric::ranked(report);
     lines.extend(lead(&ranked));
-    lines.extend(acknowledging(report));
     lines.extend(bandwidth(report, &ranked));
     for archiver in &report.archivers {
         let loss = archiver.runs.iter().filter_map(|run| run.crash.as_ref()).find(|crash| !crash.is_durable());
@@ -143,14 +142,6 @@ fn lead(ranked: &[&Archiver]) -> Option<String> {
         printable(&ours.name),
         printable(&other.name)
     ))
-}
-
-/// Acknowledging alone, with the module and without.
-fn acknowledging(report: &Report) -> Option<String> {
-    let named = |name: &str| report.archivers.iter().find(|archiver| archiver.name == name);
-    let (stock, ours) = (named("noop")?, named("noop-pg_calm")?);
-    let factor = factor(FILES_PER_S.of(ours)?, FILES_PER_S.of(stock)?)?;
-    Some(format!("Acknowledging alone, with pg_calm loaded: {factor} the files per second of stock"))
 }
 
 /// The first three against the device.

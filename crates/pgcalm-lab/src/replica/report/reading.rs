@@ -4,7 +4,7 @@ use pgcalm_render::number::printable;
 use pgcalm_render::number::short;
 
 use super::Case;
-use super::Governor;
+use super::Guard;
 use super::Heartbeat;
 use super::Report;
 use super::Silence;
@@ -72,9 +72,9 @@ fn line(report: &Report, case: &Case) -> String {
             }
         ));
     }
-    if let Some(governor) = &case.governor {
+    if let Some(guard) = &case.guard {
         text.push(' ');
-        text.push_str(&governed(report, case, governor));
+        text.push_str(&governed(report, case, guard));
     }
     if let Some(heartbeat) = &case.heartbeat {
         text.push(' ');
@@ -113,31 +113,31 @@ fn patience(heartbeat: &Heartbeat) -> String {
 }
 
 /// What the lag did at the limit, and what that cost.
-fn governed(report: &Report, case: &Case, governor: &Governor) -> String {
-    let limit = short(governor.limit_bytes as f64 / MIB);
+fn governed(report: &Report, case: &Case, guard: &Guard) -> String {
+    let limit = short(guard.limit_bytes as f64 / MIB);
     let (Some(reached), Some(mean), Some(least), Some(most)) =
-        (governor.reached_s, governor.lag_mean_bytes, governor.lag_min_bytes, governor.lag_max_bytes)
+        (guard.reached_s, guard.lag_mean_bytes, guard.lag_min_bytes, guard.lag_max_bytes)
     else {
-        return format!("The lag never came near the governor's limit of {limit} MiB.");
+        return format!("The lag never came near the guard's limit of {limit} MiB.");
     };
-    let verdict = match governor.is_held() {
+    let verdict = match guard.is_held() {
         Some(true) => "held",
         _ => "not held",
     };
     let mut text = format!(
-        "Lag {verdict} within {:.0} % of the governor's limit of {limit} MiB: from {} s on {} of {} samples are, mean {} MiB, \
+        "Lag {verdict} within {:.0} % of the guard's limit of {limit} MiB: from {} s on {} of {} samples are, mean {} MiB, \
          {} to {} MiB",
         100.0 * TOLERANCE,
         short(reached),
-        governor.samples_held,
-        governor.samples,
+        guard.samples_held,
+        guard.samples,
         short(mean / MIB),
         short(least as f64 / MIB),
         short(most as f64 / MIB),
     );
-    if let Some(received) = governor.received_bytes_per_s.filter(|_| !case.link_limited) {
+    if let Some(received) = guard.received_bytes_per_s.filter(|_| !case.link_limited) {
         text.push_str(&format!("; {} MiB of WAL per second arrived", short(received / MIB)));
-    } else if let Some(received) = governor.received_bytes_per_s {
+    } else if let Some(received) = guard.received_bytes_per_s {
         text.push_str(&format!(
             "; {:.1} % of the link's rate arrived as WAL, of at most {:.1} %",
             100.0 * received / report.link.bytes_per_s,

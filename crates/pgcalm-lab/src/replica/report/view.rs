@@ -65,7 +65,7 @@ fn table(report: &Report) -> Table {
 fn charts(report: &Report, section: &mut Section) {
     let styles = style::assign(report.cases.iter().map(|case| case.name.as_str()));
     let all: Vec<(&Case, Style)> = report.cases.iter().zip(styles).collect();
-    let held: Vec<(&Case, Style)> = all.iter().copied().filter(|(case, _)| case.governor.is_some()).collect();
+    let held: Vec<(&Case, Style)> = all.iter().copied().filter(|(case, _)| case.guard.is_some()).collect();
     let chart = |title, field, note: &str, read: Read| chart_of(&all, title, field, None, note, read);
     let link = Limit {
         value: report.link.bytes_per_s / MIB,
@@ -79,19 +79,14 @@ fn charts(report: &Report, section: &mut Section) {
         |sample| mib(sample.wal_bytes_per_s),
     )]));
     if !held.is_empty() {
-        let limit = report.cases.iter().find_map(|case| case.governor.as_ref()).map(|governor| {
-            let value = governor.limit_bytes as f64 / MIB;
-            Limit { value, label: format!("governor's limit {} MiB", short(value)) }
+        let limit = report.cases.iter().find_map(|case| case.guard.as_ref()).map(|guard| {
+            let value = guard.limit_bytes as f64 / MIB;
+            Limit { value, label: format!("guard's limit {} MiB", short(value)) }
         });
         let note = "From the primary's insert position to what the standby has flushed; the limit is dashed.";
-        section.add(Block::Charts(vec![chart_of(
-            &held,
-            "Lag as the governor sees it, MiB",
-            "governor",
-            limit,
-            note,
-            |s| Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB),
-        )]));
+        section.add(Block::Charts(vec![chart_of(&held, "Lag as the guard sees it, MiB", "guard", limit, note, |s| {
+            Some((s.flush.bytes? as f64 + s.unflushed_bytes? as f64) / MIB)
+        })]));
     }
     section.add(Block::Charts(vec![
         chart("Sent lag, MiB", "sent", "A gap: no standby is connected.", |s| in_mib(s.sent)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::replica::report::Case;
-use pgcalm_lab::replica::report::Governor;
+use pgcalm_lab::replica::report::Guard;
 use pgcalm_lab::replica::report::Heartbeat;
 use pgcalm_lab::replica::report::Lag;
 use pgcalm_lab::replica::report::Link;
@@ -53,7 +53,7 @@ fn case(name: &str) -> Case {
         caps_lifted_s: None,
         level_s: None,
         heartbeat: None,
-        governor: None,
+        guard: None,
         samples: vec![
             sample(0.0, true, Some(0), "unknown"),
             sample(1.0, true, Some(40), "network"),
@@ -81,7 +81,7 @@ fn report() -> Report {
         ..case("recycled")
     };
     let governed = Case {
-        governor: Some(Governor {
+        guard: Some(Guard {
             limit_bytes: 64 * MIB,
             reached_s: Some(1.0),
             samples: 10,
@@ -147,7 +147,7 @@ fn what_became_of_the_standby_is_said_in_words() {
         "recycled: had not caught up 7.25 s after the load",
         "The receiver failed 3 times, first after 1.50 s: requested WAL segment 1 has already been removed.",
         "The load was ended after 2 s: the WAL device was nearly full.",
-        "Lag held within 20 % of the governor's limit of 64 MiB: from 1 s on 10 of 10 samples are, mean 62 MiB, 60 to 66 MiB; \
+        "Lag held within 20 % of the guard's limit of 64 MiB: from 1 s on 10 of 10 samples are, mean 62 MiB, 60 to 66 MiB; \
          92.0 % of the link's rate arrived as WAL, of at most 95.6 %.",
         "The caps were lifted after 20 s: level with the load 6.50 s later.",
         "A failover manager with 30 s of patience: no beat written on the primary 2.50 s at most; no new beat on the standby \
@@ -159,12 +159,12 @@ fn what_became_of_the_standby_is_said_in_words() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let mut report = report();
-    let governor = report.cases[2].governor.as_mut().unwrap();
-    governor.samples_held = 9;
+    let guard = report.cases[2].guard.as_mut().unwrap();
+    guard.samples_held = 9;
     assert!(words(&report).contains("Lag not held within 20 %"));
-    let governor = report.cases[2].governor.as_mut().unwrap();
-    governor.reached_s = None;
-    assert!(words(&report).contains("never came near the governor's limit of 64 MiB"));
+    let guard = report.cases[2].guard.as_mut().unwrap();
+    guard.reached_s = None;
+    assert!(words(&report).contains("never came near the guard's limit of 64 MiB"));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_document_reads_back_as_it_was() {
 fn html_draws_each_lag_and_escapes_what_it_is_given() {
     let html = report().html();
     for title in [
-        "Lag as the governor sees it, MiB",
+        "Lag as the guard sees it, MiB",
         "Sent lag, MiB",
         "Write lag, s",
         "Flush lag, MiB",
@@ -217,7 +217,7 @@ fn html_draws_each_lag_and_escapes_what_it_is_given() {
     }
     assert!(html.contains("SYNTHETIC &lt;example&gt;"));
     assert!(!html.contains("<script"));
-    // The governor's limit and the link's rate, dashed.
+    // The guard's limit and the link's rate, dashed.
     assert_eq!(html.matches("class=\"limit\" d=").count(), 2);
 }
 

@@ -33,7 +33,7 @@ fn what_counts_from_the_servers_start_is_told_by_second_and_a_level_as_it_is() {
         ],
         module: [
             ("flushed_pages".to_string(), vec![Some(100.0), Some(130.0), None, Some(150.0)]),
-            ("unflushed_pages_old".to_string(), vec![Some(7.0), Some(9.0), None, Some(2.0)]),
+            ("unflushed_pages".to_string(), vec![Some(7.0), Some(9.0), None, Some(2.0)]),
         ]
         .into(),
         ..ServerSeries::default()
@@ -55,5 +55,5 @@ fn what_counts_from_the_servers_start_is_told_by_second_and_a_level_as_it_is() {
     assert_eq!(of(0, "client_waits"), "WALSync:5,WALWrite:3,none:1");
     let all = |column| [0, 1, 2, 3].map(|second| of(second, column));
     assert_eq!(all("module_flushed_pages"), ["", "30", "", "20"]);
-    assert_eq!(all("module_unflushed_pages_old"), ["7", "9", "", "2"]);
+    assert_eq!(all("module_unflushed_pages"), ["7", "9", "", "2"]);
 }

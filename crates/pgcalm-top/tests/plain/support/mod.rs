@@ -96,7 +96,7 @@ pub fn busy(second: u64) -> Instance {
             }),
             ..Module::default()
         }),
-        unflushed: Some(Unflushed { old_pages: 12_000, new_pages: 505, in_flight_pages: 256, page_bytes: 8192 }),
+        unflushed: Some(Unflushed { pages: 12_505, in_flight_pages: 256, page_bytes: 8192 }),
         checkpoint: Some(Checkpoint {
             phase: CheckpointPhase::Write,
             source: CheckpointSource::Module,
@@ -104,8 +104,6 @@ pub fn busy(second: u64) -> Instance {
             reason: Some("time".to_string()),
             running_seconds: Some(12.0),
             buffers_written: Some(20_395),
-            buffers_dirty: Some(32_373),
-            progress: Some(0.63),
             files_synced: Some(0),
             wal_since_redo_bytes: Some(512 * MB),
             max_wal_size_bytes: Some(8 * GB),
@@ -188,9 +186,9 @@ pub fn busy(second: u64) -> Instance {
             }],
             receiver: None,
         }),
-        governor: Some(Governor {
+        guard: Some(Guard {
             inputs: vec![
-                GovernorInput {
+                GuardInput {
                     input: "lag".to_string(),
                     state: "watched".to_string(),
                     object: Some("near".to_string()),
@@ -198,11 +196,11 @@ pub fn busy(second: u64) -> Instance {
                     value: Some(1.2 * MB as f64),
                     value_limit: Some(64.0 * MB as f64),
                     drain_bytes_per_second: Some(12.0 * MB as f64),
-                    ..GovernorInput::default()
+                    ..GuardInput::default()
                 },
-                GovernorInput { input: "archive".to_string(), state: "off".to_string(), ..GovernorInput::default() },
+                GuardInput { input: "archive".to_string(), state: "off".to_string(), ..GuardInput::default() },
             ],
-            ..Governor::default()
+            ..Guard::default()
         }),
         sample_seconds: Some(0.01),
         ..Instance::default()
@@ -218,7 +216,7 @@ pub fn plain(second: u64) -> Instance {
     let mut instance = Instance {
         module: None,
         unflushed: None,
-        governor: None,
+        guard: None,
         missing: vec![
             missing(Subject::Module, "not in shared_preload_libraries", Some("add pg_calm there and restart")),
             missing(
@@ -234,8 +232,6 @@ pub fn plain(second: u64) -> Instance {
         checkpoint.source = CheckpointSource::WaitEvent;
         checkpoint.kind = None;
         checkpoint.reason = None;
-        checkpoint.buffers_dirty = None;
-        checkpoint.progress = None;
         checkpoint.files_synced = None;
         checkpoint.last = None;
     }

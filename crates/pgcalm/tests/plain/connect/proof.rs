@@ -326,7 +326,7 @@ fn a_server_that_ends_while_rates_are_measured_is_no_server() {
         .unwrap();
     wait_for("the session", || {
         let count = "SELECT count(*) FROM pg_stat_activity \
-                     WHERE application_name = 'pgcalm doctor' AND query LIKE '%pg_current_wal_flush_lsn%' AND state = 'idle'";
+                     WHERE application_name = 'pgcalm doctor' AND query LIKE '%xact_commit%' AND state = 'idle'";
         server.sql(count) == "1"
     });
     server.stop();

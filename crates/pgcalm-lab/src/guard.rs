@@ -1,0 +1,89 @@
+//! A load that the data volume can't take, and a volume for WAL that it fills: does the server get through it, with pg_calm's
+//! guard and without? And what does the guard cost where it has nothing to do?
+//!
+//! Each part is a contest, so that devices, caps, load and figures are the same as there.
+
+pub mod case;
+mod options;
+pub mod report;
+
+use anyhow::Context;
+
+use crate::contest;
+use crate::contest::report as model;
+use crate::guard::case::Kind;
+use crate::guard::report::Case;
+use crate::guard::report::Idle;
+use crate::guard::report::Pair;
+use crate::guard::report::Report;
+use crate::guard::report::SCENARIO;
+use crate::interrupt::Interrupt;
+
+pub use options::Options;
+
+/// Runs the cases and returns their report; that a server gave up is in it. Whatever way it ends, the host is as before.
+pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
+    options.check()?;
+    let mut host = None;
+    let mut cases = Vec::new();
+    let mut contest = |options: &contest::Options| {
+        let report = contest::run(SCENARIO, options, interrupt)?;
+        host.get_or_insert(report.host);
+        anyhow::Ok(report.contestants)
+    };
+    for kind in options.kinds() {
+        match kind {
+            Kind::Overload => {
+                let contestants = contest(&options.overload())?;
+                cases.extend(contestants.into_iter().map(|one| case(one, None)));
+            }
+            Kind::Paced => {
+                for &rate in &options.rates {
+                    let contestants =
+                        contest(&options.paced(rate)).with_context(|| format!("at {rate} transactions/s"))?;
+                    cases.extend(contestants.into_iter().map(|one| case(one, Some(rate))));
+                }
+            }
+            Kind::Idle => {}
+        }
+    }
+    let idle = if options.kinds().contains(&Kind::Idle) {
+        let mut pairs = Vec::new();
+        for number in 1..=options.pairs {
+            let contestants =
+                contest(&options.idle(number)).with_context(|| format!("pair {number} of {}", options.pairs))?;
+            pairs.extend(pair(&contestants));
+        }
+        Some(Idle { pairs })
+    } else {
+        None
+    };
+    Ok(Report {
+        scenario: SCENARIO.to_string(),
+        host: host.context("no case was run")?,
+        settings: options.named(),
+        skip_s: options.skip.0,
+        cases: cases.into_iter().flatten().collect(),
+        idle,
+    })
+}
+
+/// A contestant's only run.
+fn case(mut contestant: model::Contestant, rate: Option<u32>) -> Option<Case> {
+    Some(Case {
+        run: contestant.runs.pop()?,
+        name: contestant.name,
+        description: contestant.description,
+        rate,
+        server_settings: contestant.server_settings,
+    })
+}
+
+fn pair(contestants: &[model::Contestant]) -> Option<Pair> {
+    let run = |name| {
+        let contestant = contestants.iter().find(|one| one.name == name)?;
+        contestant.runs.first()
+    };
+    let (off, on) = (run(case::IDLE_OFF)?, run(case::IDLE_ON)?);
+    Some(Pair { off_tps: off.tps_mean, on_tps: on.tps_mean, holds: report::holds(on) })
+}

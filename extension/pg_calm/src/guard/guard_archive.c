@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * guard_archive.c
+ *	  WAL that waits to be archived, whatever archives.
+ *
+ * The queue is what archive_status announces: NNN.ready for each file.  With many
+ * of them a look takes time; so there is one a second at most, and no more than a
+ * hundredth of the time is spent on them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "base/base.h"
+#include "guard.h"
+#include "postmaster/pgarch.h"
+
+#define STATUS_DIRECTORY XLOGDIR "/archive_status"
+
+/* Between looks; and so many times what the last one took at least */
+#define LOOK_INTERVAL_MS 1000
+#define LOOK_COST_FACTOR 100
+
+static bool read_queue(uint64 *bytes);
+
+/* Bytes of the files that are announced; those of a few kB count as segments.  False if that can't be read */
+static bool
+read_queue(uint64 *bytes)
+{
+	DIR *directory = opendir(STATUS_DIRECTORY);
+	struct dirent *entry;
+
+	if (directory == NULL)
+		return false;
+	*bytes = 0;
+	while ((entry = readdir(directory)) != NULL)
+	{
+		const char *suffix = strrchr(entry->d_name, '.');
+
+		/* the conditions are those of pgarch.c, pgarch_readyXlog */
+		if (suffix != NULL && strcmp(suffix, ".ready") == 0 &&
+		    suffix - entry->d_name >= MIN_XFN_CHARS && suffix - entry->d_name <= MAX_XFN_CHARS)
+			*bytes += (uint64) wal_segment_size;
+	}
+	(void) closedir(directory);
+	return true;
+}
+
+/* What waits, in bytes, as of a moment ago; false if there is no telling */
+bool
+guard_archive_queue(uint64 *bytes, uint64 now_ms)
+{
+	static uint64 next_look_ms = 0;
+	static uint64 queue = 0;
+	static bool known = false;
+
+	if (!XLogArchivingActive())
+		return false;
+	if (now_ms >= next_look_ms)
+	{
+		uint64 took;
+
+		known = read_queue(&queue);
+		took = monotonic_ms() - now_ms;
+		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, LOOK_COST_FACTOR * took);
+	}
+	*bytes = queue;
+	return known;
+}
+
+/* insert is the end of WAL */
+void
+guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms)
+{
+	static GuardDrain archived;
+	/* in whole segments, as it goes */
+	uint64 end = insert - insert % wal_segment_size;
+	uint64 queue;
+
+	if (!guard_archive_queue(&queue, now_ms))
+		return;
+	guard_track(&archived, end - Min(queue, end - 1), now_ms);
+	reading->state = GUARD_WATCHED;
+	reading->value = (double) queue;
+	reading->limit = (double) guard_archive_backlog * 1024 * 1024;
+	reading->drain_rate = archived.rate;
+	reading->allowed_rate = guard_lag_rate(reading->value, reading->limit, archived.rate);
+	strlcpy(reading->object, "archive", sizeof(reading->object));
+}

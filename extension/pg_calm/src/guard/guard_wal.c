@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * guard_wal.c
+ *	  WAL on disk: how much room there is for more, and who frees it.
+ *
+ * Two inputs: GUARD_WAL_SPACE is the filesystem of pg_wal, GUARD_MAX_WAL
+ * a limit to the WAL that recovery would need, which max_wal_size is not.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <sys/statvfs.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "base/base.h"
+#include "guard.h"
+#include "miscadmin.h"
+#include "replication/slot.h"
+#include "storage/lwlock.h"
+
+/* Part of the filesystem, and number of segments, kept free by default */
+#define RESERVE_SHARE 0.02
+#define RESERVE_MAX_SHARE 0.25
+#define RESERVE_SEGMENTS 4
+
+/* Checkpoints are helped, and writers paced, when so much of the space is WAL of one cycle */
+#define CYCLE_SHARE 0.25
+
+/* ... or only so much is left */
+#define ROOM_SHARE 0.25
+
+/* Seconds for which room may be used up while something other than a checkpoint drains */
+#define RETAINED_SECONDS 20.0
+
+typedef struct WalFiles
+{
+	uint64 free_bytes;
+	uint64 total_bytes;
+	uint64 ahead_bytes; /* of segments made for later */
+	uint64 oldest;      /* position at which the first segment begins */
+} WalFiles;
+
+/* Whether one of the two inputs was pressed for space, by cycles of checkpoints */
+typedef struct WalPressure
+{
+	uint64 redo;
+	bool now;  /* in this cycle, or the one before */
+	bool next; /* in this cycle */
+} WalPressure;
+
+static bool read_files(uint64 insert, WalFiles *files);
+static uint64 read_completed_redo(void);
+static uint64 retained_from(uint64 insert, char *name, uint64 now_ms);
+static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
+                          GuardReading *reading, uint64 now_ms);
+static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
+                              uint64 now_ms);
+
+/* False if that can't be read */
+static bool
+read_files(uint64 insert, WalFiles *files)
+{
+	struct statvfs fs;
+	struct dirent *entry;
+	DIR *directory;
+	XLogSegNo current;
+	XLogSegNo first = 0;
+
+	if (statvfs(XLOGDIR, &fs) != 0 || (directory = opendir(XLOGDIR)) == NULL)
+		return false;
+	XLByteToSeg(insert, current, wal_segment_size);
+	files->free_bytes = (uint64) fs.f_bavail * fs.f_frsize;
+	files->total_bytes = (uint64) fs.f_blocks * fs.f_frsize;
+	files->ahead_bytes = 0;
+	while ((entry = readdir(directory)) != NULL)
+	{
+		TimeLineID timeline;
+		XLogSegNo segment;
+
+		if (!IsXLogFileName(entry->d_name))
+			continue;
+		XLogFromFileName(entry->d_name, &timeline, &segment, wal_segment_size);
+		if (segment > current)
+			files->ahead_bytes += wal_segment_size;
+		if (first == 0 || segment < first)
+			first = segment;
+	}
+	(void) closedir(directory);
+	files->oldest = Min(first, current) * wal_segment_size;
+	return true;
+}
+
+/* Redo point of the last checkpoint that has ended; 0 if that can't be read now */
+static uint64
+read_completed_redo(void)
+{
+	bool valid;
+	ControlFileData *control = get_controlfile(DataDir, &valid);
+	uint64 redo = valid ? control->checkPointCopy.redo : 0;
+
+	pfree(control);
+	return redo;
+}
+
+/*
+ * From where on WAL is kept for something other than crash recovery, and what
+ * that is: the slot or the archive that is furthest behind (xlog.c, KeepLogSeg;
+ * XLogArchiveCheckDone).  insert if nothing is.
+ */
+static uint64
+retained_from(uint64 insert, char *name, uint64 now_ms)
+{
+	uint64 from = insert;
+	uint64 queue;
+
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		uint64 restart;
+
+		if (!slot->in_use)
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		restart = CALM_SLOT_INVALIDATED(slot) ? 0 : slot->data.restart_lsn;
+		SpinLockRelease(&slot->mutex);
+		if (restart != 0 && restart < from)
+		{
+			from = restart;
+			strlcpy(name, NameStr(slot->data.name), NAMEDATALEN);
+		}
+	}
+	LWLockRelease(ReplicationSlotControlLock);
+	/* it is not kept for long that is further behind than this: lost, not full */
+	if (max_slot_wal_keep_size_mb >= 0 && from < insert &&
+	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
+		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
+
+	if (guard_archive_queue(&queue, now_ms))
+	{
+		uint64 archived = insert - insert % wal_segment_size;
+
+		archived -= Min(queue, archived);
+		if (queue > 0 && archived < from)
+		{
+			from = archived;
+			strlcpy(name, "archive", NAMEDATALEN);
+		}
+	}
+	return from;
+}
+
+/*
+ * What checkpoints allow, and whether they have to be helped: infinity as long
+ * as they free WAL early enough by themselves.  A cycle that follows one which
+ * was pressed for space is paced from its beginning, so that the rate is even.
+ */
+static double
+checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
+                uint64 now_ms)
+{
+	double whole = wal->cycle + wal->room + wal->freed;
+
+	if (pressure->redo != redo)
+	{
+		pressure->now = pressure->next;
+		pressure->next = false;
+		pressure->redo = redo;
+	}
+	/* a checkpoint that runs has WAL of the cycle before it to free as well */
+	if (wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size) ||
+	    (running && wal->room < Max(whole, 0) * ROOM_SHARE))
+	{
+		pressure->now = pressure->next = true;
+		if (!running || !guard_checkpoint_keeps_up(wal->cycle, whole / 2))
+			guard_checkpoint_hurry(now_ms);
+	}
+	if (wal->room > 0 &&
+	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, whole / 2))))
+		return INFINITY;
+	return guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
+}
+
+/* Room on the filesystem: until a checkpoint frees some, or what retains WAL comes on */
+static void
+look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
+              GuardReading *reading, uint64 now_ms)
+{
+	static WalPressure pressure;
+	static GuardDrain retainer;
+	static char retained_by[NAMEDATALEN] = "";
+	char name[NAMEDATALEN] = "";
+	uint64 from = retained_from(insert, name, now_ms);
+	uint64 kept;
+	double reserve;
+	GuardWal wal;
+
+	if (guard_wal_space < 0)
+		reserve = Min(
+			Max(files->total_bytes * RESERVE_SHARE, (double) RESERVE_SEGMENTS * wal_segment_size),
+			files->total_bytes * RESERVE_MAX_SHARE);
+	else
+		reserve = (double) guard_wal_space * 1024 * 1024;
+
+	kept = Min(from, redo);
+	if (wal_keep_size_mb > 0)
+		kept = Min(kept, insert - Min(insert, (uint64) wal_keep_size_mb * 1024 * 1024));
+	wal.cycle = insert - redo;
+	wal.room = (double) files->free_bytes + files->ahead_bytes + wal_segment_size -
+	           insert % wal_segment_size - reserve;
+	wal.freed = kept > files->oldest ? kept - files->oldest : 0;
+
+	reading->value = files->free_bytes + files->ahead_bytes;
+	reading->limit = reserve;
+	reading->drain_rate = guard_checkpoint_drain_rate();
+	reading->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
+
+	if (strcmp(name, retained_by) != 0)
+	{
+		memset(&retainer, 0, sizeof(retainer));
+		strlcpy(retained_by, name, sizeof(retained_by));
+	}
+	guard_track(&retainer, from, now_ms);
+	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
+	               now_ms);
+	if (from < redo)
+	{
+		/* whatever checkpoints do, this WAL stays until its retainer comes on */
+		double rate = retainer.rate + Max(wal.room, 0) / RETAINED_SECONDS;
+
+		if (wal.room < (double) (insert - from) && rate < reading->allowed_rate)
+		{
+			reading->allowed_rate = wal.room > 0 ? rate : 0;
+			reading->drain_rate = retainer.rate;
+			strlcpy(reading->object, name, sizeof(reading->object));
+		}
+	}
+}
+
+/* Both inputs; insert is the end of WAL */
+void
+guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint64 now_ms)
+{
+	static uint64 completed_redo = 0;
+	uint64 redo;
+	uint64 read;
+	bool running;
+	WalFiles files;
+
+	/* in this order: a checkpoint that ends in between must not look as if it began */
+	redo = GetRedoRecPtr();
+	read = read_completed_redo();
+	if (read != 0)
+		completed_redo = read;
+	if (completed_redo == 0)
+		return;
+	redo = Max(redo, completed_redo);
+	running = guard_checkpoint_look(redo, completed_redo, now_ms);
+
+	if (space->state != GUARD_OFF)
+	{
+		if (read_files(insert, &files))
+		{
+			space->state = GUARD_WATCHED;
+			look_at_space(insert, redo, &files, running, space, now_ms);
+		}
+		else
+			space->state = GUARD_UNKNOWN;
+	}
+	if (retained->state != GUARD_OFF)
+	{
+		static WalPressure pressure;
+		GuardWal wal;
+
+		retained->value = insert - completed_redo;
+		retained->limit = (double) guard_max_wal * 1024 * 1024;
+		wal.cycle = insert - redo;
+		wal.room = retained->limit - retained->value;
+		wal.freed = redo - completed_redo;
+		retained->state = GUARD_WATCHED;
+		retained->drain_rate = guard_checkpoint_drain_rate();
+		retained->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+		strlcpy(retained->object, "checkpoint", sizeof(retained->object));
+	}
+}

@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * wal_ahead.c
+ *	  Fills the next WAL segment before it is needed, and slowly.
+ *
+ * A checkpoint that ends in time leaves segments to recycle.  Where it does not, since
+ * max_wal_size is small for the load, whoever comes to the end of the last segment fills a
+ * new one with zeros and syncs it, with the lock held that all commits wait for (xlog.c,
+ * XLogWrite, XLogFileInit).  That is 16 MiB in one go: 131 ms of a volume of 125 MiB/s, for
+ * all transactions, each time.
+ *
+ * So the cleaner looks whether the next segments are there, and has the server's own
+ * XLogFileInit make the first that is missing.  Our hooks of its writes start the writeback of
+ * each part and wait after it, so that it takes half of the time that is left until the segment is
+ * needed, at the rate at which WAL comes, or less.  The server takes the segment as one that somebody
+ * else has filled, which its checkpointer does as well (PreallocXlogFiles).  If somebody needs
+ * the segment earlier he fills one himself, and ours is the next.
+ *
+ * No more segments come of it than the server would make a moment later.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "base/base.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "shared/shared.h"
+#include "utils/wait_event.h"
+#include "wal_ahead.h"
+
+/* Between looks; segments after the one in use that are looked for */
+#define LOOK_MS 100
+#define SEGMENTS_AHEAD 4
+
+/*
+ * A segment is filled if it is needed within so many seconds, in that part of them, and faster
+ * than WAL comes by that factor, so that it gets ahead
+ */
+#define NEEDED_SECONDS 5.0
+#define PART_OF_TIME 0.5
+#define FASTER 1.5
+
+/* Space on the volume of pg_wal that is left alone, in segments */
+#define LEFT_SEGMENTS 16
+
+static bool filling = false;
+static double bytes_per_second = 0; /* at which it is filled */
+static void (*serve)(void) = NULL;
+
+static bool is_there(XLogSegNo segment, TimeLineID timeline);
+static bool has_room(void);
+
+static bool
+is_there(XLogSegNo segment, TimeLineID timeline)
+{
+	char path[MAXPGPATH];
+	struct stat st;
+
+	XLogFilePath(path, timeline, segment, wal_segment_size);
+	return stat(path, &st) == 0;
+}
+
+static bool
+has_room(void)
+{
+	struct statvfs fs;
+
+	return statvfs(XLOGDIR, &fs) == 0 &&
+	       (double) fs.f_bavail * fs.f_frsize > (double) LEFT_SEGMENTS * wal_segment_size;
+}
+
+void
+wal_ahead_tick(uint64 now_ms, void (*between)(void))
+{
+	static uint64 next_ms = 0;
+	static uint64 last_ms = 0;
+	static XLogRecPtr last = InvalidXLogRecPtr;
+	static double rate = 0; /* of WAL, bytes per second */
+	XLogRecPtr insert;
+	XLogSegNo segment;
+	TimeLineID timeline;
+
+	if (now_ms < next_ms)
+		return;
+	next_ms = now_ms + LOOK_MS;
+	if (!calm_flushes() || !wal_init_zero || RecoveryInProgress())
+		return;
+	insert = GetXLogInsertRecPtr();
+	timeline = GetWALInsertionTimeLine();
+	if (last_ms != 0 && now_ms > last_ms && insert >= last)
+		rate += ((double) (insert - last) * 1000 / (now_ms - last_ms) - rate) / 2;
+	last = insert;
+	last_ms = now_ms;
+
+	XLByteToSeg(insert, segment, wal_segment_size);
+	for (int i = 1; i <= SEGMENTS_AHEAD; i++)
+	{
+		uint64 left = (uint64) i * wal_segment_size - XLogSegmentOffset(insert, wal_segment_size);
+		int fd;
+
+		if (left > rate * NEEDED_SECONDS)
+			return;
+		if (is_there(segment + i, timeline))
+			continue;
+		if (!has_room())
+			return;
+		bytes_per_second = rate * Max(wal_segment_size / (left * PART_OF_TIME), FASTER);
+		serve = between;
+		filling = true;
+		/* on an error this process ends, and with it what it was about to do */
+		fd = XLogFileInit(segment + i, timeline);
+		filling = false;
+		close(fd);
+		last_ms = 0;
+		return;
+	}
+}
+
+bool
+wal_ahead_written(int fd, off_t offset, ssize_t length,
+                  int (*start)(int fd, off_t offset, off_t length, unsigned int flags))
+{
+	uint64 now;
+	uint64 until;
+
+	if (!filling || *my_wait_event_info != WAIT_EVENT_WAL_INIT_WRITE)
+		return true;
+	/* a server that stops waits for us: then the rest goes as fast as it can */
+	if (ShutdownRequestPending)
+		return true;
+	/* nobody else would tell of an error of this call */
+	if (start(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
+	    errno != EOPNOTSUPP && errno != EPERM)
+		return false;
+	now = monotonic_ns();
+	until = now + (uint64) (length / bytes_per_second * 1e9);
+	while (now < until && !ShutdownRequestPending)
+	{
+		uint64 left_us = (until - now) / 1000;
+
+		/*
+		 * No buffer is written whose WAL is not flushed (buffer_cleaning.c).  A hint bit can
+		 * still need WAL after that look; if that needs a new segment it is filled under our
+		 * temporary file's name, at once, and ours fails to be put in place: this process ends.
+		 */
+		filling = false;
+		serve();
+		filling = true;
+		pg_usleep((long) Min(left_us, 2000));
+		now = monotonic_ns();
+	}
+	return true;
+}
+
+bool
+wal_ahead_synced(int fd)
+{
+	if (filling)
+		(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return filling;
+}

@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * controller.c
+ *	  How much the worker writes, how much may wait, and when a checkpoint's writes are held.
+ *
+ * There is one pool: the pages that are written and not flushed.  It is measured in seconds:
+ * of the time in which the device would take all of it, scattered as it is, merged and
+ * bridged.  The more waits the denser it is, and the cheaper; but whatever comes to it, the
+ * kernel's flusher, an fsync, a stop, has to write all of it.  So it has a limit of a few
+ * seconds.  Below the limit pages wait for their turn by age; above it the worker flushes the
+ * densest regions, as fast as its share of the device allows.  If that is not fast enough the
+ * pool grows and becomes denser, until it is: it needs no other rule.  Where it would reach
+ * what wakes the kernel's flusher, the checkpoint's own writes are held (checkpoint_hold.c).
+ *
+ * The worker's share is what others leave of the device's limits.  On most cloud volumes
+ * reads and WAL draw on the same budget.  What they need is what they used when nothing held
+ * them up, so a higher use is followed at once, and a lower one slowly: it may be lower
+ * because of us.  A part is always the worker's, for what it does not flush the kernel or an
+ * fsync does, in more operations.  That part grows with what waits beyond the limit.
+ *
+ * Filling a gap between dirty pages takes bytes and saves an operation.  It is worth it as long
+ * as the device has more bytes left than operations, for all who use it: so the longest gap that
+ * is filled follows what both are used to.  With enough left of both it is the one that costs as
+ * much of the one limit as it saves of the other.
+ *
+ * Nothing here is the server's: test/controller_test.c runs it against a model of a volume.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "bridge.h"
+#include "controller.h"
+
+/*
+ * The constants of flushing.
+ *
+ * POOL_SECONDS	what may wait: four looks of the worker.  With less there is little to choose
+ *				from; whoever comes to the pool, a visit of the kernel's flusher each 30 s, an
+ *				fsync, holds up others for some such time.
+ * FULL_SECONDS	what can't go on: three times as much, so that a checkpoint's writes are held
+ *				little by little.
+ * POOL_PART	part of what wakes the kernel's flusher on our device that may wait.  It counts
+ *				folios, ours and others'.
+ * HOST_PART	part of what wakes it on the host from which all is flushed.
+ * LEAST_SHARE	the worker's part of a device that others use, with nothing beyond the limit.
+ * MOST_SHARE	the same with the pool full, or with WAL waiting for the checkpoint to end.
+ * GAP_USED	part of one of the limits that has to be used for gaps to follow it.
+ * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
+ * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
+ *				looks of the worker, and as long as a checkpoint's pauses.
+ */
+#define POOL_SECONDS 1.0
+#define FULL_SECONDS 3.0
+#define POOL_PART 0.5
+#define HOST_PART 0.8
+#define LEAST_SHARE 0.3
+#define MOST_SHARE 0.6
+#define GAP_USED 0.5
+#define GAP_MS 1000.0
+#define RISE_MS 500.0
+#define FALL_MS 10000.0
+
+/* More bytes than any pool has, for what is not bounded */
+#define MOST 1e18
+
+/* What others than the worker use per second */
+typedef struct Use
+{
+	double operations;
+	double bytes;
+} Use;
+
+static ControllerInput last;
+static Use all;         /* reads and writes */
+static Use writes;      /* of these */
+static Use used;        /* by all, the worker included */
+static double gap = -1; /* blocks; below 0: none yet */
+
+static void follow(double *value, double now, double elapsed_ms);
+static void follow_use(Use *use, double operations, double bytes, double elapsed_ms);
+static double left(double cap, double use, double least);
+static double even_gap(const DeviceCaps *caps);
+static void follow_gap(const DeviceCaps *caps, double elapsed_ms);
+
+static void
+follow(double *value, double now, double elapsed_ms)
+{
+	double half_life = now > *value ? RISE_MS : FALL_MS;
+
+	*value += (now - *value) * (1 - exp2(-elapsed_ms / half_life));
+}
+
+static void
+follow_use(Use *use, double operations, double bytes, double elapsed_ms)
+{
+	follow(&use->operations, Max(operations, 0) * 1000 / elapsed_ms, elapsed_ms);
+	follow(&use->bytes, Max(bytes, 0) * 1000 / elapsed_ms, elapsed_ms);
+}
+
+/* What is left of a cap, which may be none */
+static double
+left(double cap, double use, double least)
+{
+	return isinf(cap) ? cap : Max(cap - use, cap * least);
+}
+
+/*
+ * The longest gap, in blocks, that is cheaper to write along than to leave out: writing it costs
+ * bytes, leaving it out one more operation.  Where only one of both is limited, only that is
+ * worth saving: any gap up to an operation's size where operations are, none where bytes are.
+ */
+static double
+even_gap(const DeviceCaps *caps)
+{
+	double blocks = caps->io_size / BLCKSZ;
+
+	if (isinf(caps->write_iops))
+		return 0;
+	if (!isinf(caps->write_bytes))
+		/* strictly less than what is even */
+		blocks = ceil(Min(caps->write_bytes / caps->write_iops / BLCKSZ, blocks)) - 1;
+	return Min(Max(blocks, 0), BRIDGE_MAX_GAP);
+}
+
+static void
+follow_gap(const DeviceCaps *caps, double elapsed_ms)
+{
+	double operations = used.operations / Min(caps->all_iops, caps->write_iops);
+	double bytes = used.bytes / Min(caps->all_bytes, caps->write_bytes);
+	double most = Min(caps->io_size / BLCKSZ, BRIDGE_MAX_GAP);
+
+	if (gap < 0 || isinf(caps->write_iops) || isinf(caps->write_bytes) ||
+	    Max(operations, bytes) < GAP_USED)
+	{
+		gap = even_gap(caps);
+		return;
+	}
+	/* from none it could not grow */
+	gap = Max(gap, 0.5) * pow(operations / Max(bytes, 0.01), elapsed_ms / GAP_MS);
+	gap = Min(gap, most);
+}
+
+/* Begin anew, as after a start */
+void
+controller_forget(void)
+{
+	memset(&last, 0, sizeof(last));
+	memset(&all, 0, sizeof(all));
+	memset(&writes, 0, sizeof(writes));
+	memset(&used, 0, sizeof(used));
+	gap = -1;
+}
+
+void
+controller_follow(const ControllerInput *input, ControllerOutput *output)
+{
+	const DeviceCaps *caps = &input->caps;
+	double elapsed = (double) input->now_ms - (double) last.now_ms;
+	double rate = input->flush_rate * BLCKSZ;
+	uint64 unflushed = input->unflushed * BLCKSZ;
+	double excess;
+	double least;
+
+	memset(output, 0, sizeof(*output));
+	output->share = *caps;
+
+	/* counters go back when a device is replaced */
+	if (last.now_ms != 0 && elapsed > 0 && input->operations >= last.operations &&
+	    input->bytes >= last.bytes && input->write_operations >= last.write_operations &&
+	    input->write_bytes >= last.write_bytes && input->own_operations >= last.own_operations)
+	{
+		double bytes = input->bytes - last.bytes;
+		double write_bytes = input->write_bytes - last.write_bytes;
+		/* a request larger than io_size is several operations of the volume's */
+		double operations =
+			Max((double) (input->operations - last.operations), bytes / caps->io_size);
+		double write_operations = Max((double) (input->write_operations - last.write_operations),
+		                              write_bytes / caps->io_size);
+		double own_operations = input->own_operations - last.own_operations;
+		double own_bytes = input->own_bytes - last.own_bytes;
+
+		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed);
+		/* both ways alike: it is for what happens now */
+		used.operations +=
+			(operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
+		used.bytes += (bytes * 1000 / elapsed - used.bytes) * (1 - exp2(-elapsed / RISE_MS));
+		follow_gap(caps, elapsed);
+		output->all_operations = operations * 1000 / elapsed;
+		output->all_bytes = bytes * 1000 / elapsed;
+		output->reads = ((double) (input->operations - last.operations) -
+		                 (double) (input->write_operations - last.write_operations)) *
+		                1000 / elapsed;
+	}
+	else if (gap < 0)
+		gap = even_gap(caps);
+	last = *input;
+	output->gap = (uint32) rint(gap);
+
+	/* what the kernel has written meanwhile is still marked, and must not count */
+	if (input->background != PG_UINT64_MAX)
+		unflushed = Min(unflushed, input->dirty);
+	output->written = input->unflushed * BLCKSZ - unflushed;
+	output->limit =
+		(uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
+	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) input->device_background), MOST);
+	output->full = Max(output->full, output->limit + BLCKSZ);
+	output->too_much =
+		unflushed > output->limit || (input->background != PG_UINT64_MAX &&
+	                                  input->dirty > (double) input->background * HOST_PART);
+
+	output->paced = !isinf(caps->all_iops) || !isinf(caps->all_bytes);
+	if (!output->paced)
+		return;
+	excess = input->wal_waits ? 1 :
+	                            Min(Max((double) unflushed - output->limit, 0) /
+	                                    (double) (output->full - output->limit),
+	                                1);
+	least = LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * excess;
+	/* WAL draws on limits for writes as well */
+	output->share.write_iops = Min(left(caps->write_iops, writes.operations, least),
+	                               left(caps->all_iops, all.operations, least));
+	output->share.write_bytes =
+		Min(left(caps->write_bytes, writes.bytes, least), left(caps->all_bytes, all.bytes, least));
+}

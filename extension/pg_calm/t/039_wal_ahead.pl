@@ -1,0 +1,60 @@
+# WAL segments that no checkpoint has left to recycle are filled before they are needed, by the
+# cleaner; and not in mode off.  A server that stops leaves none half filled.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = calm_node('wal_ahead', q{
+max_wal_size = 10GB
+checkpoint_timeout = 1h
+pg_calm.write_iops = 1000
+pg_calm.write_bandwidth = '100MB'
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+
+# So many MB of WAL, as fast as it goes
+sub write_wal
+{
+	my ($megabytes) = @_;
+
+	$node->safe_psql('postgres',
+		"SELECT count(pg_logical_emit_message(false, 'x', repeat('x', 1000000))) FROM generate_series(1, $megabytes)");
+	return;
+}
+
+# Segments that are there after the one in use
+sub ahead
+{
+	return $node->safe_psql(
+		'postgres', q{
+SELECT count(*) FROM pg_ls_waldir()
+ WHERE name ~ '^[0-9A-F]{24}$' AND name > pg_walfile_name(pg_current_wal_insert_lsn())});
+}
+
+sub half_filled { return join ' ', glob($node->data_dir . '/pg_wal/xlogtemp.*') }
+
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = off});
+$node->reload;
+write_wal(200);
+cmp_ok(ahead(), '<=', 1, 'mode off: whoever needs a segment makes it');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = on});
+$node->reload;
+ok(wait_for(sub { write_wal(20); ahead() >= 2 }, 60), 'mode on: the next ones are there before that');
+write_wal(20);
+$node->stop('fast');
+is(half_filled(), '', 'a server that stops leaves none half filled');
+unlike(slurp_file($node->logfile), qr/ERROR|FATAL:(?!.*shutting down)|PANIC/, 'and nothing failed');
+$node->start;
+write_wal(20);
+is($node->safe_psql('postgres', 'SELECT degraded IS NULL OR degraded NOT LIKE \'%worker%\' FROM pg_calm_status'), 't', 'it starts again, and goes on');
+$node->stop;
+
+done_testing();

@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * small_filesystem.c
+ *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, less what
+ *	  its segments take.
+ *
+ *-------------------------------------------------------------------------
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define SEGMENT_BYTES (1024UL * 1024)
+#define SEGMENTS 64
+
+int
+statvfs(const char *path, struct statvfs *buffer)
+{
+	int (*real)(const char *, struct statvfs *) = dlsym(RTLD_NEXT, "statvfs");
+	int result = real(path, buffer);
+	DIR *directory;
+	struct dirent *entry;
+	unsigned long used = 0;
+
+	if (result != 0 || strcmp(path, "pg_wal") != 0 || (directory = opendir(path)) == NULL)
+		return result;
+	while ((entry = readdir(directory)) != NULL)
+		used += strlen(entry->d_name) == 24;
+	closedir(directory);
+	buffer->f_frsize = SEGMENT_BYTES;
+	buffer->f_blocks = SEGMENTS;
+	buffer->f_bavail = used < SEGMENTS ? SEGMENTS - used : 0;
+	return result;
+}
