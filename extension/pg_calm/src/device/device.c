@@ -97,10 +97,9 @@ static void walk_groups(const DeviceSet *set, CgroupLimits *limits, const Cgroup
                         const char *group);
 static bool cgroup_of(bool v2, char *group, size_t size);
 static bool next_mount(FILE *file, CgroupMount *mount);
-static void read_cgroups(const DeviceSet *set, CgroupLimits *limits);
+static void read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others);
 static uint32 detect_io_size(const DeviceSet *set);
 static bool device_below(DeviceNumber *device);
-static void read_group_of_all(const DeviceSet *set, CgroupLimits *limits);
 
 /*
  * Absence of a file is an answer, not an error, so nothing is reported.
@@ -449,8 +448,12 @@ next_mount(FILE *file, CgroupMount *mount)
 	return false;
 }
 
+/*
+ * Limits of our own group and all above it, on all mounts of the controller; or only of those that
+ * hold for others as well: of the root group in v1, of all above our own in v2.
+ */
 static void
-read_cgroups(const DeviceSet *set, CgroupLimits *limits)
+read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others)
 {
 	CgroupMount mount;
 	char group[MAXPGPATH];
@@ -460,8 +463,23 @@ read_cgroups(const DeviceSet *set, CgroupLimits *limits)
 		return;
 	while (next_mount(file, &mount))
 	{
-		if (cgroup_of(mount.v2, group, sizeof(group)))
-			walk_groups(set, limits, &mount, group);
+		if (of_others && !mount.v2)
+		{
+			if (strcmp(mount.root, "/") == 0)
+				read_group(set, limits, &mount, "");
+			continue;
+		}
+		if (!cgroup_of(mount.v2, group, sizeof(group)))
+			continue;
+		if (of_others)
+		{
+			char *parent_end = strrchr(group, '/');
+
+			if (parent_end == NULL)
+				continue;
+			*parent_end = '\0';
+		}
+		walk_groups(set, limits, &mount, group);
 	}
 	fclose(file);
 }
@@ -510,7 +528,7 @@ device_read_caps(DeviceCaps *caps)
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
-		read_cgroups(set, &limits);
+		read_cgroups(set, &limits, false);
 
 	caps->io_size = detect_io_size(set);
 	if (calm_io_size > 0)
@@ -618,35 +636,6 @@ device_below(DeviceNumber *device)
 }
 
 /*
- * Limits of the control groups that hold for others as well as for us: of the
- * root group in v1, of all above our own in v2.
- */
-static void
-read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
-{
-	CgroupMount mount;
-	char group[MAXPGPATH];
-	FILE *file = open_host_file("/proc/self/mountinfo");
-
-	if (file == NULL)
-		return;
-	while (next_mount(file, &mount))
-	{
-		char *parent;
-
-		if (!mount.v2 && strcmp(mount.root, "/") == 0)
-			read_group(set, limits, &mount, "");
-		else if (mount.v2 && cgroup_of(true, group, sizeof(group)) &&
-		         (parent = strrchr(group, '/')) != NULL)
-		{
-			*parent = '\0';
-			walk_groups(set, limits, &mount, group);
-		}
-	}
-	fclose(file);
-}
-
-/*
  * The device that other instances may lie on as well, and its caps, which then
  * hold for all of them together.  That is the lowest of the layers below the
  * data directory that a control group caps in which others are, too; if there
@@ -676,7 +665,7 @@ device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *dev
 
 		set.major[0] = layer.major;
 		set.minor[0] = layer.minor;
-		read_group_of_all(&set, &found);
+		read_cgroups(&set, &found, true);
 		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
 		if (i == 0 || capped || !isinf(asked_iops) || !isinf(asked_bytes) ||
 		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))
