@@ -143,7 +143,7 @@ Datum
 pg_calm_regions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 
 	InitMaterializedSRF(fcinfo, 0);
 

@@ -36,6 +36,9 @@
 #define MOST_ROUNDS 600
 #define ROUND_MS 50
 
+/* Looks of the taker for which markers leave a third of the files alone, so that it is reclaimed */
+#define LOOKS_ALONE 4
+
 /* A simulated data file; blocks are spread over all its regions */
 #define FILE_REGIONS 3
 #define FILE_PAGES (FILE_REGIONS * PAGE_MAP_REGION_BLOCKS)
@@ -53,6 +56,7 @@ typedef struct World
 	int nfiles;
 	bool reclaim; /* of files without marks, all the time */
 	pg_atomic_uint32 stop;
+	pg_atomic_uint32 looks; /* of the taker */
 	pg_atomic_uint64 marks;
 	pg_atomic_uint64 taken;
 	pg_atomic_uint64 released;
@@ -277,6 +281,9 @@ marker_main(void *argument)
 		uint32 n = 1 + next_random(&random) % 4;
 		bool marked = false;
 
+		/* all leave the same ones alone, and come back to them when they are gone */
+		if (world->reclaim && (f + pg_atomic_read_u32(&world->looks) / LOOKS_ALONE) % 3 == 0)
+			continue;
 		/* a locked instruction, since pwrite(2) orders memory as well */
 		for (uint32 b = block; b < block + n; b++)
 			pg_atomic_fetch_add_u32(&page_of(world, f, b)->written, 1);
@@ -347,6 +354,7 @@ taker_main(void *argument)
 		/* the server has one worker: it takes, reclaims and forgets */
 		if (world->reclaim)
 			pg_atomic_fetch_add_u64(&world->released, page_map_reclaim(world->map, UINT32_MAX));
+		pg_atomic_fetch_add_u32(&world->looks, 1);
 		sched_yield();
 	}
 	return NULL;
@@ -394,6 +402,7 @@ run_world(const char *name, Size budget, int nfiles, bool reclaim)
 	pg_atomic_init_u64(&world.marks, 0);
 	pg_atomic_init_u64(&world.taken, 0);
 	pg_atomic_init_u64(&world.released, 0);
+	pg_atomic_init_u32(&world.looks, 0);
 	/* on a busy machine there is little to lose in so many */
 	for (int round = 0; round < ROUNDS || (round < MOST_ROUNDS && !enough(&world)); round++)
 	{

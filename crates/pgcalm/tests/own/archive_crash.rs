@@ -74,8 +74,8 @@ fn sigint_in_a_cycle_leaves_neither_stopped_processes_nor_devices() {
         return;
     }
     let dir = Dir::new("archive-crash-sigint");
-    let mut running = Running::start(archive_crash(&dir.0, &["--cycles", "1000"]));
-    running.wait_for("cycle 1 of 1000");
+    let mut running = Running::start(archive_crash(&dir.0, &["--cycles", "100"]));
+    running.wait_for("cycle 1 of 100");
     // The server of the next cycle, whose archiver is stopped at first.
     wait_for("a server", || {
         let left = left_of_crashes(&dir.0);

@@ -1,6 +1,7 @@
 //! `pgcalm lag` on a real primary with a real standby, over TCP on the loopback. Says so and passes where there is no
 //! PostgreSQL.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
@@ -299,14 +300,23 @@ impl Drop for Running {
     }
 }
 
-/// The server process of a session, once there is one.
+/// The server process of a session, once it has asked the same thing twice: before, it may still be connecting.
 fn backend(server: &server::Server, application_name: &str) -> i32 {
-    let mut pid = String::new();
-    wait_for("the session", || {
-        pid = server.sql(&format!("SELECT pid FROM pg_stat_activity WHERE application_name = '{application_name}'"));
-        !pid.is_empty()
+    let mut asked = BTreeMap::new();
+    let mut pid = None;
+    wait_for("a session that asks again and again", || {
+        let row = server.sql(&format!(
+            "SELECT pid || '|' || query_start || '|' || query FROM pg_stat_activity
+             WHERE application_name = '{application_name}' AND query <> ''"
+        ));
+        if let [number, start, query] = row.splitn(3, '|').collect::<Vec<_>>()[..]
+            && asked.insert(query.to_string(), start.to_string()).is_some_and(|before| before != start)
+        {
+            pid = Some(number.parse().unwrap());
+        }
+        pid.is_some()
     });
-    pid.parse().unwrap()
+    pid.unwrap()
 }
 
 /// A server that is stopped answers nothing, and none of its own limits counts.
@@ -366,7 +376,7 @@ fn a_stopped_server_is_given_up() {
     };
     let address = Address::new(&server.conninfo(), None, &caller).unwrap();
     let mut client = address.connect().unwrap();
-    let stopped = Stopped::new(backend(&server, "pgcalm test"));
+    let stopped = Stopped::new(client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0));
     let error = client.query_one("SELECT 1", &[]).unwrap_err();
     assert!(pgcalm_connect::is_lost(&error), "{error:?}");
     let text = pgcalm_connect::with_cause(&error);

@@ -22,7 +22,10 @@ monotonic_ns(void)
 	return (uint64) ts.tv_sec * 1000000000 + ts.tv_nsec + 1;
 }
 
-/* Milliseconds likewise, as of the last tick of the kernel; the same for all processes of the host */
+/*
+ * Milliseconds likewise, as of the last tick of the kernel (1 to 10 ms), for a few nanoseconds.  The
+ * same for all processes of the host.
+ */
 static inline uint64
 monotonic_ms(void)
 {

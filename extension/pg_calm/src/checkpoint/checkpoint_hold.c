@@ -114,7 +114,7 @@ checkpoint_hold_writes(off_t bytes)
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
-	start = now = page_map_now_ms();
+	start = now = monotonic_ms();
 	do
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -123,7 +123,7 @@ checkpoint_hold_writes(off_t bytes)
 		/* behind its schedule the server does the one at the end, the other each thousand buffers */
 		checkpointer_obey_reload();
 		AbsorbSyncRequests();
-		now = page_map_now_ms();
+		now = monotonic_ms();
 	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
 	         hold_ms(bytes, late) > 0);
 	held_ms += now - start;

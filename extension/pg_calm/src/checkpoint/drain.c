@@ -162,7 +162,7 @@ file_to_drain(int fd)
 		return PAGE_MAP_NO_FILE;
 	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
 	if (file != PAGE_MAP_NO_FILE &&
-	    pages_marked_before(file, page_map_now_ms()) <= pages_not_drained_for())
+	    pages_marked_before(file, monotonic_ms()) <= pages_not_drained_for())
 		file = PAGE_MAP_NO_FILE;
 	return file;
 }
@@ -177,7 +177,7 @@ drain(int file)
 {
 	static uint32 wait_event = 0;
 	CalmCounters *counters = &calm_shared->counters;
-	uint64 start_ms = page_map_now_ms();
+	uint64 start_ms = monotonic_ms();
 	uint64 start_ns = monotonic_ns();
 	bool taken = false;
 	uint64 until = 0;
@@ -188,7 +188,7 @@ drain(int file)
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
 	/* a reload may have made it less */
 	while (may_wait() &&
-	       spent_us / 1000 + page_map_now_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
+	       spent_us / 1000 + monotonic_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
 		if (pages_marked_before(file, start_ms) > 0)
 			taken = false;

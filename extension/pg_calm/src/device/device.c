@@ -67,12 +67,21 @@ typedef struct CgroupLimits
 	bool flusher_limited; /* the kernel flusher's writes are, too */
 } CgroupLimits;
 
+/* Where the block controller is mounted */
+typedef struct CgroupMount
+{
+	bool v2;
+	char root[MAXPGPATH]; /* the group that is seen at path */
+	char path[MAXPGPATH];
+} CgroupMount;
+
 /* What device_read_caps found last: all of them, and the uppermost disk */
 static DeviceSet our_devices;
 static DeviceNumber our_disk = {UINT_MAX, UINT_MAX};
 
 static FILE *open_host_file(const char *path);
 static bool disk_of_partition(DeviceNumber *device);
+static int devices_below(const DeviceNumber *device, DeviceNumber *below);
 static void add_device(DeviceSet *set, unsigned int major, unsigned int minor);
 static void find_devices(DeviceSet *set);
 static bool flushes_at_close(long type);
@@ -82,15 +91,15 @@ static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char 
                          const char *group, bool iops);
 static void
 read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group);
-static void read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
-                       const char *group);
-static void walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
-                        const char *mount_root, const char *group);
+static void
+read_group(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group);
+static void walk_groups(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount,
+                        const char *group);
 static bool cgroup_of(bool v2, char *group, size_t size);
-static void read_cgroups(const DeviceSet *set, CgroupLimits *limits);
+static bool next_mount(FILE *file, CgroupMount *mount);
+static void read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others);
 static uint32 detect_io_size(const DeviceSet *set);
 static bool device_below(DeviceNumber *device);
-static void read_group_of_all(const DeviceSet *set, CgroupLimits *limits);
 
 /*
  * Absence of a file is an answer, not an error, so nothing is reported.
@@ -125,13 +134,45 @@ disk_of_partition(DeviceNumber *device)
 	return found;
 }
 
+/* What a device-mapper or md device is made of: how many, at most MAX_DEVICES */
+static int
+devices_below(const DeviceNumber *device, DeviceNumber *below)
+{
+	char path[MAXPGPATH];
+	struct dirent *entry;
+	int count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", calm_host_root, device->major,
+	         device->minor);
+	dir = opendir(path);
+	if (dir == NULL)
+		return 0;
+	while (count < MAX_DEVICES && (entry = readdir(dir)) != NULL)
+	{
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", device->major,
+		         device->minor, entry->d_name);
+		file = open_host_file(path);
+		if (file == NULL)
+			continue;
+		if (fscanf(file, "%u:%u", &below[count].major, &below[count].minor) == 2)
+			count++;
+		fclose(file);
+	}
+	closedir(dir);
+	return count;
+}
+
 static void
 add_device(DeviceSet *set, unsigned int major, unsigned int minor)
 {
 	DeviceNumber disk = {major, minor};
-	char path[MAXPGPATH];
-	FILE *file;
-	DIR *dir;
+	DeviceNumber below[MAX_DEVICES];
+	int count;
 
 	if (set->count >= MAX_DEVICES)
 		return;
@@ -147,31 +188,9 @@ add_device(DeviceSet *set, unsigned int major, unsigned int minor)
 	if (disk_of_partition(&disk))
 		add_device(set, disk.major, disk.minor);
 
-	/* device-mapper, md: what it is made of */
-	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", calm_host_root, major, minor);
-	dir = opendir(path);
-	if (dir)
-	{
-		struct dirent *entry;
-
-		while ((entry = readdir(dir)) != NULL)
-		{
-			unsigned int slave_major;
-			unsigned int slave_minor;
-
-			if (entry->d_name[0] == '.')
-				continue;
-			snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", major, minor,
-			         entry->d_name);
-			file = open_host_file(path);
-			if (file == NULL)
-				continue;
-			if (fscanf(file, "%u:%u", &slave_major, &slave_minor) == 2)
-				add_device(set, slave_major, slave_minor);
-			fclose(file);
-		}
-		closedir(dir);
-	}
+	count = devices_below(&(DeviceNumber){major, minor}, below);
+	for (int i = 0; i < count; i++)
+		add_device(set, below[i].major, below[i].minor);
 }
 
 static void
@@ -333,28 +352,26 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 }
 
 static void
-read_group(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
-           const char *group)
+read_group(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group)
 {
-	if (v2)
-		read_v2_file(set, limits, mount, group);
+	if (mount->v2)
+		read_v2_file(set, limits, mount->path, group);
 	else
 	{
-		read_v1_file(set, limits, mount, group, true);
-		read_v1_file(set, limits, mount, group, false);
+		read_v1_file(set, limits, mount->path, group, true);
+		read_v1_file(set, limits, mount->path, group, false);
 	}
 }
 
 /* A group and all its ancestors up to the root of the mount */
 static void
-walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mount,
-            const char *mount_root, const char *group)
+walk_groups(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group)
 {
 	char path[MAXPGPATH];
-	size_t root_length = strlen(mount_root);
+	size_t root_length = strlen(mount->root);
 
 	/* what the mount shows may start below the root (a container's view) */
-	if (strcmp(mount_root, "/") != 0 && strncmp(group, mount_root, root_length) == 0 &&
+	if (strcmp(mount->root, "/") != 0 && strncmp(group, mount->root, root_length) == 0 &&
 	    (group[root_length] == '/' || group[root_length] == '\0'))
 		group += root_length;
 	strlcpy(path, strcmp(group, "/") == 0 ? "" : group, sizeof(path));
@@ -363,7 +380,7 @@ walk_groups(const DeviceSet *set, CgroupLimits *limits, bool v2, const char *mou
 	{
 		char *slash;
 
-		read_group(set, limits, v2, mount, path);
+		read_group(set, limits, mount, path);
 		slash = strrchr(path, '/');
 		if (slash == NULL)
 			break;
@@ -407,37 +424,62 @@ cgroup_of(bool v2, char *group, size_t size)
 	return found;
 }
 
-/* All mounts of the controller: proc_pid_mountinfo(5) */
-static void
-read_cgroups(const DeviceSet *set, CgroupLimits *limits)
+/* The next mount of the controller, of /proc/self/mountinfo: proc_pid_mountinfo(5) */
+static bool
+next_mount(FILE *file, CgroupMount *mount)
 {
 	char line[4096];
-	char groups[2][MAXPGPATH];
-	bool member[2];
-	FILE *file = open_host_file("/proc/self/mountinfo");
-
-	if (file == NULL)
-		return;
-	for (int v2 = 0; v2 < 2; v2++)
-		member[v2] = cgroup_of(v2, groups[v2], sizeof(groups[v2]));
 
 	while (fgets(line, sizeof(line), file))
 	{
-		char mount_root[MAXPGPATH];
-		char mount[MAXPGPATH];
 		char type[32];
 		char super_options[1024];
 		char *separator = strstr(line, " - ");
 
 		/* %1023s: MAXPGPATH is 1024 */
 		if (separator == NULL ||
-		    sscanf(line, "%*d %*d %*u:%*u %1023s %1023s", mount_root, mount) != 2 ||
+		    sscanf(line, "%*d %*d %*u:%*u %1023s %1023s", mount->root, mount->path) != 2 ||
 		    sscanf(separator, " - %31s %*s %1023s", type, super_options) != 2)
 			continue;
-		if (strcmp(type, "cgroup2") == 0 && member[1])
-			walk_groups(set, limits, true, mount, mount_root, groups[1]);
-		else if (strcmp(type, "cgroup") == 0 && member[0] && strstr(super_options, "blkio"))
-			walk_groups(set, limits, false, mount, mount_root, groups[0]);
+		mount->v2 = strcmp(type, "cgroup2") == 0;
+		if (mount->v2 || (strcmp(type, "cgroup") == 0 && strstr(super_options, "blkio")))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Limits of our own group and all above it, on all mounts of the controller; or only of those that
+ * hold for others as well: of the root group in v1, of all above our own in v2.
+ */
+static void
+read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others)
+{
+	CgroupMount mount;
+	char group[MAXPGPATH];
+	FILE *file = open_host_file("/proc/self/mountinfo");
+
+	if (file == NULL)
+		return;
+	while (next_mount(file, &mount))
+	{
+		if (of_others && !mount.v2)
+		{
+			if (strcmp(mount.root, "/") == 0)
+				read_group(set, limits, &mount, "");
+			continue;
+		}
+		if (!cgroup_of(mount.v2, group, sizeof(group)))
+			continue;
+		if (of_others)
+		{
+			char *parent_end = strrchr(group, '/');
+
+			if (parent_end == NULL)
+				continue;
+			*parent_end = '\0';
+		}
+		walk_groups(set, limits, &mount, group);
 	}
 	fclose(file);
 }
@@ -486,7 +528,7 @@ device_read_caps(DeviceCaps *caps)
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
-		read_cgroups(set, &limits);
+		read_cgroups(set, &limits, false);
 
 	caps->io_size = detect_io_size(set);
 	if (calm_io_size > 0)
@@ -551,52 +593,28 @@ device_is_below_ours(unsigned int major, unsigned int minor)
 static bool
 device_below(DeviceNumber *device)
 {
-	const char *root = calm_host_root;
 	char path[MAXPGPATH];
 	char backing[MAXPGPATH];
-	DeviceNumber below = {UINT_MAX, UINT_MAX};
+	DeviceNumber below[MAX_DEVICES];
 	struct stat st;
 	FILE *file;
-	DIR *dir;
+	int count;
 
 	if (disk_of_partition(device))
 		return true;
 
-	snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/slaves", root, device->major,
-	         device->minor);
-	dir = opendir(path);
-	if (dir)
+	count = devices_below(device, below);
+	if (count > 0)
 	{
-		struct dirent *entry;
-		bool found = false;
-
 		/* the least number, so that all who lie on the same devices choose the same */
-		while ((entry = readdir(dir)) != NULL)
+		*device = below[0];
+		for (int i = 1; i < count; i++)
 		{
-			DeviceNumber slave;
-
-			if (entry->d_name[0] == '.')
-				continue;
-			snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", device->major,
-			         device->minor, entry->d_name);
-			file = open_host_file(path);
-			if (file == NULL)
-				continue;
-			if (fscanf(file, "%u:%u", &slave.major, &slave.minor) == 2 &&
-			    (!found || slave.major < below.major ||
-			     (slave.major == below.major && slave.minor < below.minor)))
-			{
-				below = slave;
-				found = true;
-			}
-			fclose(file);
+			if (below[i].major < device->major ||
+			    (below[i].major == device->major && below[i].minor < device->minor))
+				*device = below[i];
 		}
-		closedir(dir);
-		if (found)
-		{
-			*device = below;
-			return true;
-		}
+		return true;
 	}
 
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/loop/backing_file", device->major,
@@ -618,56 +636,14 @@ device_below(DeviceNumber *device)
 }
 
 /*
- * Limits of the control groups that hold for others as well as for us: of the
- * root group in v1, of all above our own in v2.
- */
-static void
-read_group_of_all(const DeviceSet *set, CgroupLimits *limits)
-{
-	char line[4096];
-	char group[MAXPGPATH];
-	bool member;
-	FILE *file = open_host_file("/proc/self/mountinfo");
-
-	if (file == NULL)
-		return;
-	member = cgroup_of(true, group, sizeof(group));
-	while (fgets(line, sizeof(line), file))
-	{
-		char mount_root[MAXPGPATH];
-		char mount[MAXPGPATH];
-		char type[32];
-		char super_options[1024];
-		char *separator = strstr(line, " - ");
-
-		if (separator == NULL ||
-		    sscanf(line, "%*d %*d %*u:%*u %1023s %1023s", mount_root, mount) != 2 ||
-		    sscanf(separator, " - %31s %*s %1023s", type, super_options) != 2)
-			continue;
-		if (strcmp(type, "cgroup2") == 0 && member && strrchr(group, '/') != NULL)
-		{
-			char parent[MAXPGPATH];
-
-			strlcpy(parent, group, sizeof(parent));
-			*strrchr(parent, '/') = '\0';
-			walk_groups(set, limits, true, mount, mount_root, parent);
-		}
-		else if (strcmp(type, "cgroup") == 0 && strcmp(mount_root, "/") == 0 &&
-		         strstr(super_options, "blkio"))
-			read_group(set, limits, false, mount, "");
-	}
-	fclose(file);
-}
-
-/*
  * The device that other instances may lie on as well, and its caps, which then
  * hold for all of them together.  That is the lowest of the layers below the
  * data directory that a control group caps in which others are, too; if there
  * is none, or caps are asked for, the lowest of all.  False if the data directory is on no
  * device.
  *
- * Caps that are neither found nor asked for (infinity) are pg_calm.write_iops and write_bandwidth, if set: what is
- * set there is a volume's.
+ * Caps that are neither found nor asked for (infinity) are pg_calm.write_iops and
+ * write_bandwidth, if set: what is set there is a volume's.
  */
 bool
 device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device, double *iops,
@@ -689,7 +665,7 @@ device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *dev
 
 		set.major[0] = layer.major;
 		set.minor[0] = layer.minor;
-		read_group_of_all(&set, &found);
+		read_cgroups(&set, &found, true);
 		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
 		if (i == 0 || capped || !isinf(asked_iops) || !isinf(asked_bytes) ||
 		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))

@@ -168,7 +168,7 @@ written_share(double *min_share, double *max_share)
 	uint64 loops = 0;
 	uint64 disks = 0;
 	uint64 all;
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 	double kept;
 	double least = 1;
 	bool any = false;

@@ -174,7 +174,7 @@ identify(int fd)
 			else
 			{
 				known.file = FD_NO_ROOM;
-				known.incarnation = (uint32) (page_map_now_ms() + NO_ROOM_MS);
+				known.incarnation = (uint32) (monotonic_ms() + NO_ROOM_MS);
 			}
 		}
 	}
@@ -216,7 +216,7 @@ written(int fd, off_t offset, ssize_t length)
 	KnownFd known;
 	BlockNumber block = offset / BLCKSZ;
 	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 
 	known = *known_fd(fd);
 	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)

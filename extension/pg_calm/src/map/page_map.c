@@ -31,8 +31,6 @@
  */
 #include "page_map.h"
 
-#include <time.h>
-
 #include "port/pg_bitutils.h"
 
 /* Part of the memory that is for files; the rest is for regions */
@@ -41,19 +39,6 @@
 
 /* What is left of files or regions when a reclaim begins */
 #define LOW_PART 16
-
-/*
- * Milliseconds of a clock that costs a few nanoseconds to read and is right
- * to the kernel's tick (1 to 10 ms).  Never 0, which stands for "none".
- */
-uint64
-page_map_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000 + 1;
-}
 
 /*
  * Memory

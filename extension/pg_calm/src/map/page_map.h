@@ -155,8 +155,6 @@ extern uint32 page_map_take(PageMap *map, PageMapRegion *region, PageMapBits *bi
 extern uint32 page_map_next_marked(PageMap *map, uint32 from);
 extern void page_map_settle(PageMap *map, uint32 file);
 
-extern uint64 page_map_now_ms(void);
-
 /* Bytes that a path takes, with the data directory's and the byte at its end */
 #define PAGE_MAP_FULL_PATH (MAXPGPATH + PAGE_MAP_PATH_MAX)
 

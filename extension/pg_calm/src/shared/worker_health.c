@@ -33,7 +33,7 @@
 void
 worker_health_begin(void)
 {
-	worker_health_beat(page_map_now_ms());
+	worker_health_beat(monotonic_ms());
 	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
 }
 
@@ -53,8 +53,7 @@ bool
 worker_is_alive(void)
 {
 	return pg_atomic_read_u32(&calm_shared->worker_pid) != 0 &&
-	       page_map_now_ms() <
-	           pg_atomic_read_u64(&calm_shared->worker_beat_ms) + calm_worker_timeout;
+	       monotonic_ms() < pg_atomic_read_u64(&calm_shared->worker_beat_ms) + calm_worker_timeout;
 }
 
 bool

@@ -149,7 +149,8 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 		/*
 		 * No buffer is written whose WAL is not flushed (buffer_cleaning.c).  A hint bit can
 		 * still need WAL after that look; if that needs a new segment it is filled under our
-		 * temporary file's name, at once, and ours fails to be put in place: this process ends.
+		 * temporary file's name, at once, and ours is not put in place (xlog.c,
+		 * InstallXLogFileSegment).  Then this process ends, unless the segment is there by now.
 		 */
 		filling = false;
 		serve();

@@ -148,7 +148,7 @@ map_was_full(void)
 	static uint64 last_full = 0;
 	static uint64 shown_until = 0;
 	uint64 full = pg_atomic_read_u64(&calm_page_map->full.value);
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 
 	if (full != last_full)
 		shown_until = now + FULL_SHOWN_MS;
@@ -433,7 +433,7 @@ pg_calm_writeback_main(Datum argument)
 	for (;;)
 	{
 		bool busy;
-		uint64 now_ms = page_map_now_ms();
+		uint64 now_ms = monotonic_ms();
 
 		worker_health_beat(now_ms);
 		CHECK_FOR_INTERRUPTS();

@@ -139,7 +139,7 @@ bridge_possible(int fd, const char *path)
 	if ((fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC) &&
 	    folios_are_known(fs.f_type))
 		return true;
-	refused_when = page_map_now_ms();
+	refused_when = monotonic_ms();
 	if (refused_type != (long) fs.f_type)
 	{
 		refused_type = (long) fs.f_type;
@@ -162,7 +162,7 @@ bridge_possible(int fd, const char *path)
 unsigned long
 bridge_refused_filesystem(void)
 {
-	if (refused_when == 0 || page_map_now_ms() - refused_when > 60000)
+	if (refused_when == 0 || monotonic_ms() - refused_when > 60000)
 		return 0;
 	return (unsigned long) refused_type;
 }

@@ -103,7 +103,7 @@ is_alive(void)
 	CleanerShared *shared = &calm_shared->cleaner;
 
 	return calm_clean_buffers && pg_atomic_read_u32(&shared->pid) != 0 &&
-	       page_map_now_ms() < pg_atomic_read_u64(&shared->beat_ms) + calm_worker_timeout;
+	       monotonic_ms() < pg_atomic_read_u64(&shared->beat_ms) + calm_worker_timeout;
 }
 
 bool
@@ -161,7 +161,7 @@ cleaner_ask(uint32 file, uint32 incarnation, uint32 number)
 		region->file = file;
 		region->incarnation = incarnation;
 		region->number = number;
-		region->since_ms = page_map_now_ms();
+		region->since_ms = monotonic_ms();
 		pg_write_barrier();
 		pg_atomic_write_u32(&region->state, REGION_ASKED);
 		process = BackendPidGetProc((int) pg_atomic_read_u32(&shared->pid));
@@ -187,7 +187,7 @@ cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number)
 		uint32 state = pg_atomic_read_u32(&region->state);
 
 		if (state == REGION_FREE ||
-		    (state == REGION_ASKED && page_map_now_ms() < region->since_ms + PATIENCE_MS))
+		    (state == REGION_ASKED && monotonic_ms() < region->since_ms + PATIENCE_MS))
 			continue;
 		if (oldest == NULL || region->since_ms < oldest->since_ms)
 			oldest = region;
@@ -223,7 +223,7 @@ identify(uint32 index, uint32 incarnation)
 	static uint64 known_ms = 0;
 	static bool known = false;
 	PageMapFile *file = page_map_file(calm_page_map, index);
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 	char path[PAGE_MAP_FULL_PATH];
 	struct stat st;
 
@@ -283,7 +283,7 @@ serve(void)
 {
 	uint32 event = *my_wait_event_info;
 
-	pg_atomic_write_u64(&calm_shared->cleaner.beat_ms, page_map_now_ms());
+	pg_atomic_write_u64(&calm_shared->cleaner.beat_ms, monotonic_ms());
 	CHECK_FOR_INTERRUPTS();
 	(void) serve_requests();
 	pgstat_report_wait_start(event);
@@ -300,7 +300,7 @@ pg_calm_cleaner_main(Datum argument)
 {
 	CleanerShared *shared = &calm_shared->cleaner;
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmCleaner");
-	uint64 smgr_closed_ms = page_map_now_ms();
+	uint64 smgr_closed_ms = monotonic_ms();
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -310,12 +310,12 @@ pg_calm_cleaner_main(Datum argument)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	CreateAuxProcessResourceOwner();
 	before_shmem_exit(cleaner_exit, (Datum) 0);
-	pg_atomic_write_u64(&shared->beat_ms, page_map_now_ms());
+	pg_atomic_write_u64(&shared->beat_ms, monotonic_ms());
 	pg_atomic_write_u32(&shared->pid, (uint32) MyProcPid);
 
 	for (;;)
 	{
-		pg_atomic_write_u64(&shared->beat_ms, page_map_now_ms());
+		pg_atomic_write_u64(&shared->beat_ms, monotonic_ms());
 		CHECK_FOR_INTERRUPTS();
 		if (ShutdownRequestPending)
 			proc_exit(1); /* 1: start us again, unless the server is going down */
@@ -331,15 +331,15 @@ pg_calm_cleaner_main(Datum argument)
 			CurrentResourceOwner = AuxProcessResourceOwner;
 		}
 		/* as the background writer: or files of dropped relations would be kept open */
-		if (page_map_now_ms() >= smgr_closed_ms + IDENTITY_MS)
+		if (monotonic_ms() >= smgr_closed_ms + IDENTITY_MS)
 		{
 			CALM_CLOSE_RELATIONS();
 			/* no transaction does it here: its writes would be missing in pg_stat_io (16+) */
 			(void) pgstat_report_stat(false);
-			smgr_closed_ms = page_map_now_ms();
+			smgr_closed_ms = monotonic_ms();
 		}
 
-		wal_ahead_tick(page_map_now_ms(), serve);
+		wal_ahead_tick(monotonic_ms(), serve);
 		if (serve_requests())
 			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

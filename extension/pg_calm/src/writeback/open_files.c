@@ -42,9 +42,9 @@ tell_not_opened(const char *path)
 	static uint64 told_ms = 0;
 	int error = errno;
 
-	if (told_ms != 0 && page_map_now_ms() < told_ms + TELL_MS)
+	if (told_ms != 0 && monotonic_ms() < told_ms + TELL_MS)
 		return;
-	told_ms = page_map_now_ms();
+	told_ms = monotonic_ms();
 	errno = error;
 	ereport(LOG,
 	        (errcode_for_file_access(), errmsg("pg_calm: could not open file \"%s\": %m", path),
@@ -100,7 +100,7 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	slot->device = st.st_dev;
 	slot->inode = st.st_ino;
 	slot->references = 0;
-	slot->opened_ms = page_map_now_ms();
+	slot->opened_ms = monotonic_ms();
 	slot->bridge = bridge_possible(slot->fd, path);
 	return slot;
 }
@@ -108,7 +108,7 @@ open_files_get(uint32 file_index, uint32 incarnation)
 void
 open_files_close_idle(void)
 {
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 
 	for (int i = 0; open_files_ready && i < MAX_OPEN_FILES; i++)
 	{
