@@ -230,11 +230,6 @@ pub fn max_sectors_path(name: &str) -> String {
     format!("sys/block/{name}/queue/max_sectors_kb")
 }
 
-/// Where the most pieces of memory that an operation sent to device `name` may be made of are told.
-pub fn max_segments_path(name: &str) -> String {
-    format!("sys/block/{name}/queue/max_segments")
-}
-
 /// A loop device in use and the file it stands on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDevice {

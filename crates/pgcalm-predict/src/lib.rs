@@ -1,7 +1,7 @@
 //! What pg_calm would gain on a server.
 //!
 //! [`observe`] looks at a running server, with the module in shadow mode or without it; [`predict`] is a pure function of
-//! what was seen, [`report`] what both say as data and text. Formulas and their sources are in `model`.
+//! what was seen, [`report`] what both say as data and text.
 
 mod checkpoint;
 mod model;

@@ -146,9 +146,9 @@ pub enum Verb {
     Export(ExportArgs),
     /// Look at a running server and say what pg_calm would gain there, or why it would not help.
     ///
-    /// Best with the module loaded in shadow mode; without it, the data files' part of the page cache is sampled, for which
-    /// it has to run on the server's host as root or as the server's user. Changes nothing.
-    #[command(before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB --io-size 256kB")]
+    /// The module in shadow mode counts what it would write; without it, it is only told what stock takes of the caps. On the
+    /// server's host, as root or as the server's user, what the device does is seen, too. Changes nothing.
+    #[command(before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB")]
     Predict(PredictArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
@@ -379,7 +379,7 @@ pub enum ScenarioArgs {
     /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
     ///
     /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
-    /// on, and what the device and the server do is measured. Points marked as held back have not shaped the model.
+    /// on, and what the device and the server do is measured.
     #[command(before_help = "Example: sudo pgcalm lab run predict --quick")]
     Predict(Box<RunArgs<predict_grid::Options>>),
     /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.

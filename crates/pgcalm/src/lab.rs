@@ -68,9 +68,8 @@ pub fn list() -> anyhow::Result<()> {
     }
     text.push_str("\nPoints of predict:\n");
     for point in &POINTS {
-        let held_back = if point.held_back { "; held back" } else { "" };
         text.push_str(&format!(
-            "  {:<22} {} rows, {} keys, {} operations/s, {}/s, shared_buffers {}, sysctl {}{held_back}\n",
+            "  {:<22} {} rows, {} keys, {} operations/s, {}/s, shared_buffers {}, sysctl {}\n",
             point.name,
             point.rows,
             point.distribution.name(),

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use pgcalm_host::Failure;
 use pgcalm_host::HostRoot;
-use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_predict::observe;
 use pgcalm_predict::observe::Reads;
@@ -36,7 +35,6 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         all_iops: args.caps.iops.map(f64::from),
         all_bytes_per_s: args.caps.bandwidth.map(|size| size.bytes() as f64),
         reads: args.reads.or_else(|| shares.then_some(Reads::Seen)),
-        operation_bytes: args.io_size.map(Size::bytes),
     };
     let root = HostRoot::default();
     let mut client = observe::connect_to(&root, args.server.wanted())?;

@@ -127,7 +127,7 @@ pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
 }
 
 /// The part of a cap that reads and writes share that writes come to, even where reads would take all: both wait in one queue. As
-/// pg_calm's worker takes it (`LEAST_SHARE` in extension/pg_calm/src/writeback/foreground.c).
+/// pg_calm's worker takes it (`LEAST_SHARE` in extension/pg_calm/src/writeback/controller.c).
 const LEAST_SHARE: f64 = 0.3;
 
 /// Write operations per second that a disk takes.

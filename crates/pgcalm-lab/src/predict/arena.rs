@@ -66,7 +66,7 @@ impl Arena<'_> {
             settings.retain(|name, _| !name.starts_with("data-"));
         }
         settings.insert("rows".to_string(), conditions.rows.into());
-        Ok(Point { name: point.name.to_string(), held_back: point.held_back, settings, prediction, measured })
+        Ok(Point { name: point.name.to_string(), settings, prediction, measured })
     }
 
     fn predict_and_measure(

@@ -16,9 +16,6 @@ pub struct GridPoint {
     /// As on the command line.
     #[serde(skip)]
     pub name: &'static str,
-    /// Whether the model was left as it was when this point had been seen.
-    #[serde(skip)]
-    pub held_back: bool,
     /// Rows of the table: with the same rate of writes, fewer are denser.
     pub rows: u64,
     /// Which rows the load touches.
@@ -37,7 +34,6 @@ const MIB: u64 = 1 << 20;
 
 const MEDIUM: GridPoint = GridPoint {
     name: "medium",
-    held_back: false,
     rows: 5_000_000,
     distribution: Distribution::Uniform,
     data_iops: 800,
@@ -46,7 +42,7 @@ const MEDIUM: GridPoint = GridPoint {
     sysctl: SysctlProfile::Default,
 };
 
-/// All that there are. The model has been changed after those were seen that are not held back.
+/// All that there are.
 pub const POINTS: [GridPoint; 12] = [
     MEDIUM,
     GridPoint { name: "sparse", rows: 20_000_000, shared_buffers: Size(256 * MIB), ..MEDIUM },
@@ -58,19 +54,11 @@ pub const POINTS: [GridPoint; 12] = [
         ..MEDIUM
     },
     GridPoint { name: "few-operations", data_iops: 300, ..MEDIUM },
-    GridPoint {
-        name: "many-operations",
-        held_back: true,
-        rows: 20_000_000,
-        data_iops: 3000,
-        shared_buffers: Size(256 * MIB),
-        ..MEDIUM
-    },
+    GridPoint { name: "many-operations", rows: 20_000_000, data_iops: 3000, shared_buffers: Size(256 * MIB), ..MEDIUM },
     GridPoint { name: "little-bandwidth", data_bps: Size(25 * MIB), ..MEDIUM },
     GridPoint { name: "large-buffers", shared_buffers: Size(1024 * MIB), ..MEDIUM },
     GridPoint {
         name: "little-memory",
-        held_back: true,
         rows: 20_000_000,
         shared_buffers: Size(256 * MIB),
         sysctl: SysctlProfile::Small,
@@ -85,20 +73,13 @@ pub const POINTS: [GridPoint; 12] = [
     },
     GridPoint {
         name: "sparse-bandwidth",
-        held_back: true,
         rows: 20_000_000,
         data_iops: 1500,
         data_bps: Size(60 * MIB),
         shared_buffers: Size(256 * MIB),
         ..MEDIUM
     },
-    GridPoint {
-        name: "sparse-large-buffers",
-        held_back: true,
-        rows: 20_000_000,
-        shared_buffers: Size(4096 * MIB),
-        ..MEDIUM
-    },
+    GridPoint { name: "sparse-large-buffers", rows: 20_000_000, shared_buffers: Size(4096 * MIB), ..MEDIUM },
     GridPoint {
         name: "roomy-memory",
         data_iops: 500,
@@ -125,10 +106,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_have_different_names_and_some_are_held_back() {
+    fn points_have_different_names() {
         let names: std::collections::BTreeSet<_> = POINTS.iter().map(|p| p.name).collect();
         assert_eq!(names.len(), POINTS.len());
-        let held_back = POINTS.iter().filter(|p| p.held_back).count();
-        assert!(held_back >= 3 && held_back < POINTS.len());
     }
 }

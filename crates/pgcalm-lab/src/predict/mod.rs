@@ -48,16 +48,11 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let arena = Arena { options, stage, devices: &devices };
     for point in points {
         let done = arena.run(point).with_context(|| format!("point {}", point.name))?;
-        let predicted = &done.prediction.pg_calm;
+        let [operations, kib, tps] =
+            done.figures().map(|(predicted, measured)| format!("{predicted:.3} {measured:.3}"));
         stage.progress.note(&format!(
-            "{}: predicted {:.0} operations/s, {:.1} MiB/s, {:.0} TPS; measured {:.0}, {:.1}, {:.0}",
-            point.name,
-            predicted.device_operations_per_s,
-            predicted.device_mib_per_s,
-            predicted.sustainable_tps,
-            done.measured.device_operations_per_s,
-            done.measured.device_mib_per_s,
-            done.measured.tps
+            "{}: predicted and measured operations/transaction {operations}, KiB/transaction {kib}, TPS {tps}",
+            point.name
         ));
         report.points.push(done);
     }

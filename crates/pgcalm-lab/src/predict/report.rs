@@ -8,6 +8,7 @@ mod view;
 use std::collections::BTreeMap;
 
 use pgcalm_predict::report::Counted;
+use pgcalm_predict::report::Outlook;
 use pgcalm_predict::report::Prediction;
 use serde::Deserialize;
 use serde::Serialize;
@@ -37,8 +38,6 @@ pub struct Report {
 pub struct Point {
     /// E.g. `dense`.
     pub name: String,
-    /// Whether the model was left as it was when this point had been seen: it tests the model, and did not shape it.
-    pub held_back: bool,
     /// In which options the point differs from others: rows, distribution, caps, buffers, sysctls.
     pub settings: BTreeMap<String, serde_json::Value>,
     /// What was said before the measurement.
@@ -110,15 +109,28 @@ pub fn median_error(errors: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 impl Point {
-    /// Errors of operations, bandwidth and TPS.
-    pub fn errors(&self) -> [f64; 3] {
-        let predicted = &self.prediction.pg_calm;
+    /// Predicted and measured: operations and KiB of a transaction, which don't depend on how many come, and transactions per
+    /// second, of which the prediction is an upper bound. Not numbers if nothing was predicted for pg_calm.
+    pub fn figures(&self) -> [(f64, f64); 3] {
+        let Prediction { observation, pg_calm, .. } = &self.prediction;
         let measured = &self.measured;
+        let predicted = |figure: fn(&Outlook) -> f64| pg_calm.as_ref().map_or(f64::NAN, figure);
         [
-            error(predicted.device_operations_per_s, measured.device_operations_per_s),
-            error(predicted.device_mib_per_s, measured.device_mib_per_s),
-            error(predicted.sustainable_tps, measured.tps),
+            (
+                predicted(|outlook| outlook.device_operations_per_s) / observation.tps,
+                measured.device_operations_per_s / measured.tps,
+            ),
+            (
+                predicted(|outlook| outlook.device_mib_per_s) * 1024.0 / observation.tps,
+                measured.device_mib_per_s * 1024.0 / measured.tps,
+            ),
+            (predicted(|outlook| outlook.sustainable_tps), measured.tps),
         ]
+    }
+
+    /// Errors of these.
+    pub fn errors(&self) -> [f64; 3] {
+        self.figures().map(|(predicted, measured)| error(predicted, measured))
     }
 }
 

@@ -1,88 +1,86 @@
 //! Whether pg_calm is worth loading, in words.
 
-use super::caps::Caps;
-use super::caps::Work;
+use pgcalm_render::number::percent;
+
+use super::use_of::Caps;
+use super::use_of::Used;
 use crate::checkpoint;
+use crate::report::OPTIONS;
 use crate::report::Observation;
 use crate::report::Outlook;
 
-/// Use of a budget below which nothing waits for the device.
+/// Use of a cap below which nothing waits for the device.
 const IDLE: f64 = 0.5;
 
 /// By how much a figure has to be better to count.
 const GAIN: f64 = 1.1;
 
-/// Whether it helps, and why.
-pub(super) fn verdict(observation: &Observation, caps: &Caps, stock: &Outlook, pg_calm: &Outlook) -> (bool, String) {
-    let work = Work {
-        operations: stock.device_operations_per_s,
-        bytes: stock.device_mib_per_s * f64::from(1 << 20),
-        pages: 0.0,
-    };
-    let (use_of_operations, use_of_bytes) = caps.uses(work, stock.sustainable_tps / observation.tps.max(1.0));
-    if caps.write_iops.is_infinite() && caps.write_bytes.is_infinite() {
-        return (
-            false,
+/// Pages per second below which there is nothing to merge.
+const FEW: f64 = 1.0;
+
+/// Whether it helps, None if that can't be told without its count; and why.
+pub(super) fn verdict(
+    observation: &Observation,
+    caps: &Caps,
+    (stock, now): (&Outlook, Used),
+    calm: Option<&(Outlook, Used)>,
+) -> (Option<bool>, String) {
+    let no = |reason: String| (Some(false), reason);
+    let takes = caps.writes.operations;
+    if takes.is_infinite() && caps.writes.bytes.is_infinite() {
+        return no(
             "nothing caps the device, as far as can be seen; if it is a cloud volume, give --iops and --bandwidth"
-                .to_string(),
+                .into(),
         );
     }
-    if caps.write_iops.is_infinite() {
-        return (false, "the device's operations are not capped, and pg_calm saves nothing else".to_string());
+    if takes.is_infinite() {
+        return no("the device's operations are not capped, and pg_calm saves nothing else".into());
     }
-    if observation.regions.is_empty() {
-        return (false, "hardly any page of a data file was written while the server was looked at".to_string());
+    if observation.pages_per_s() < FEW {
+        return no("hardly any page of a data file was written while the server was looked at".into());
     }
-    if pg_calm.sustainable_tps >= stock.sustainable_tps * GAIN {
+    if now.most() < IDLE {
+        return no(format!(
+            "the device is far from its caps in the mean: stock needs {:.0} of its {takes:.0} operations per second",
+            stock.device_operations_per_s
+        ));
+    }
+    let Some((pg_calm, used)) = calm else {
+        let limits = if stock.bound_by == "server" { "is not what limits in the mean" } else { "is what limits" };
+        let (operations, bytes) = (percent(now.operations), percent(now.bytes));
         return (
-            true,
-            format!(
-                "the device keeps up with {:.0} transactions per second instead of {:.0}, with {:.0} operations per second of \
-                 its {:.0}",
-                pg_calm.sustainable_tps, stock.sustainable_tps, pg_calm.device_operations_per_s, caps.write_iops
-            ),
+            None,
+            format!("the device {limits}: {operations} of its operations and {bytes} of its bandwidth are used"),
         );
-    }
-    if use_of_operations.max(use_of_bytes) < IDLE {
-        return (
-            false,
+    };
+    let (less, more) = (pg_calm.device_operations_per_s, stock.device_operations_per_s);
+    if used.most() * GAIN <= now.most() {
+        let reason = if pg_calm.sustainable_tps >= stock.sustainable_tps * GAIN {
             format!(
-                "the device is far from its caps: stock needs {:.0} of its {:.0} operations per second",
-                stock.device_operations_per_s, caps.write_iops
-            ),
-        );
-    }
-    if pg_calm.device_operations_per_s * GAIN < stock.device_operations_per_s {
-        return (
-            true,
+                "the device keeps up with up to {:.0} transactions per second instead of {:.0}: {less:.0} operations per \
+                 second instead of {more:.0} at the rate of now, of {takes:.0} that it takes",
+                pg_calm.sustainable_tps, stock.sustainable_tps
+            )
+        } else {
             format!(
-                "the same rate takes {:.0} operations per second instead of {:.0}, of {:.0} that the device takes",
-                pg_calm.device_operations_per_s, stock.device_operations_per_s, caps.write_iops
-            ),
-        );
+                "the same rate takes {less:.0} operations per second instead of {more:.0}, of {takes:.0} that the device takes"
+            )
+        };
+        return (Some(true), reason);
     }
     if !observation.settings.full_page_writes || !observation.settings.bridge {
-        return (false, "with full_page_writes or pg_calm.bridge off no gaps are bridged".to_string());
+        return no("with full_page_writes or pg_calm.bridge off no gaps are bridged".into());
     }
-    (
-        false,
-        format!(
-            "dirty pages lie too far apart to be merged: gaps of up to {} pages are worth writing along with these caps",
-            caps.longest_gap()
-        ),
-    )
+    no(format!(
+        "it saves too little: {less:.0} operations and {:.1} MiB per second instead of {more:.0} and {:.1}, of {takes:.0} \
+         operations that the device takes",
+        pg_calm.device_mib_per_s, stock.device_mib_per_s
+    ))
 }
 
 /// What makes the figures less certain.
 pub(super) fn cautions(observation: &Observation) -> Vec<String> {
     let mut cautions = Vec::new();
-    if observation.source == "cachestat" {
-        cautions.push(
-            "the density of dirty pages is taken from the kernel's count of the page cache, which large folios inflate and the \
-             server's flush hints empty; load the module with pg_calm.mode = shadow for its own count"
-                .to_string(),
-        );
-    }
     let interval = checkpoint::interval(&observation.settings, observation.wal_bytes_per_s);
     if observation.seconds < interval {
         cautions.push(format!(
@@ -91,9 +89,17 @@ pub(super) fn cautions(observation: &Observation) -> Vec<String> {
             interval.ceil()
         ));
     }
-    if observation.device.name.is_empty() {
+    if !observation.device.counted {
         cautions.push(
-            "the device of the data directory can't be seen from here, so what else is read from it and written to it is not known"
+            "what the device of the data directory does can't be seen from here: stock is taken to need an operation for each \
+             page, and what else is read and written there is not known"
+                .to_string(),
+        );
+    }
+    if observation.shadow.is_some() && observation.device.caps_source == OPTIONS {
+        cautions.push(
+            "pg_calm has counted with the limits that it knows, which decide what it merges; set pg_calm.iops and \
+             pg_calm.bandwidth if they are not those of the options"
                 .to_string(),
         );
     }

@@ -1,34 +1,22 @@
 //! Looking at a running server: a second at a time, without changing anything.
 
-mod cachestat;
-mod checkpoint_pages;
-mod growth;
 mod host;
-mod page_cache;
 mod rates;
 mod server;
 mod shadow;
-mod tables;
 
 use std::time::Duration;
 use std::time::Instant;
 
-use anyhow::Context;
 use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
-use pgcalm_host::instance::Instance;
 
-use crate::checkpoint;
-use crate::observe::growth::Growth;
 use crate::observe::host::Counters;
-use crate::observe::page_cache::PageCache;
 use crate::observe::rates::Rates;
 use crate::report::Device;
+use crate::report::OPTIONS;
 use crate::report::Observation;
-use pgcalm_host::Failure;
 
-pub use cachestat::Range;
-pub use cachestat::cachestat;
 pub use server::Statistics;
 pub use server::connect;
 pub use server::connect_to;
@@ -52,8 +40,6 @@ pub struct Options {
     pub all_bytes_per_s: Option<f64>,
     /// Reads count, and come as [`Reads`] says; a limit for all that is not given is that of writes.
     pub reads: Option<Reads>,
-    /// Bytes of a contiguous write that count as one operation, instead of what the device takes at most.
-    pub operation_bytes: Option<u64>,
 }
 
 impl Options {
@@ -61,17 +47,16 @@ impl Options {
     fn limit(&self, device: &mut Device) {
         if let Some(write_iops) = self.write_iops {
             device.write_iops = write_iops;
-            device.caps_source = "options".to_string();
+            device.caps_source = OPTIONS.to_string();
         }
         if let Some(bytes) = self.write_bytes_per_s {
             device.write_bytes_per_s = bytes;
-            device.caps_source = "options".to_string();
+            device.caps_source = OPTIONS.to_string();
         }
         if self.reads.is_some() {
             device.all_iops = self.all_iops.or(device.write_iops);
             device.all_bytes_per_s = self.all_bytes_per_s.or(device.write_bytes_per_s);
         }
-        device.operation_bytes = self.operation_bytes.unwrap_or(device.operation_bytes);
     }
 }
 
@@ -92,22 +77,16 @@ pub fn observe(
     go_on: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Observation> {
     let read = server::settings(client)?;
-    let settings = server::flush_settings(&read);
+    let settings = server::shown_settings(&read);
     let in_shadow = shadow::is_there(client, &read)?;
     let instance = host::instance(root, client)?;
     let (mut device, has_wal) = host::device(root, instance.as_ref(), in_shadow.as_ref())?;
     options.limit(&mut device);
-    let mut page_cache = match &in_shadow {
-        Some(_) => None,
-        None => Some(page_cache(root, instance.as_ref())?),
-    };
 
-    let mut growth = Growth::default();
     let mut rates = Rates::default();
     let first = Statistics::read(client)?;
     let first_shadow = in_shadow.is_some().then(|| ModuleCounters::read(client)).transpose()?;
-    let counters = Counters::read(root, &device.name)?;
-    let tables = tables::changes(client)?;
+    let counters = Counters::read(root, &device.name);
     rates.add(&first);
     let started = Instant::now();
     let mut next = started;
@@ -119,15 +98,11 @@ pub fn observe(
             std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
         }
         rates.add(&Statistics::read(client)?);
-        match &mut page_cache {
-            None => shadow::sample(client, &mut growth)?,
-            Some(cache) => cache.sample(&mut growth)?,
-        }
     }
     let seconds = started.elapsed().as_secs_f64();
     let last = Statistics::read(client)?;
     let written = last.since(&first);
-    Counters::read(root, &device.name)?.tell(&counters, seconds, &mut device);
+    Counters::read(root, &device.name).tell(&counters, seconds, &mut device);
     if let Some(Reads::PerSecond(reads)) = options.reads {
         device.reads_per_s = reads;
         device.read_mib_per_s = reads * 8192.0 / f64::from(1 << 20);
@@ -140,17 +115,7 @@ pub fn observe(
         None => None,
     };
 
-    let interval = checkpoint::interval(&settings, written.wal_bytes / seconds);
-    let checkpoints = if in_shadow.is_some() {
-        checkpoint_pages::pages(&settings, interval, seconds, &written, &shadow::checkpoint_ages(client)?)
-    } else {
-        None
-    };
-    let checkpoint_pages = checkpoints.unwrap_or(written.checkpointer_pages / seconds * interval);
-    let extent = tables::extent(client, &tables)?;
-    let (regions, files) = growth.classes(&rates, extent, checkpoint_pages);
     Ok(Observation {
-        source: if in_shadow.is_some() { "shadow".to_string() } else { "cachestat".to_string() },
         seconds,
         tps: written.transactions / seconds,
         unhindered_tps: rates.unhindered(),
@@ -159,30 +124,9 @@ pub fn observe(
         backend_pages_per_s: written.backend_pages / seconds,
         wal_bytes_per_s: written.wal_bytes / seconds,
         settings,
-        kernel: host::kernel(root)?,
         device,
-        checkpoint_pages,
-        regions,
-        files,
         shadow,
     })
-}
-
-fn page_cache(root: &HostRoot, instance: Option<&Instance>) -> anyhow::Result<PageCache> {
-    let instance = instance.ok_or_else(|| {
-        Failure::Host(
-            "without pg_calm in shadow mode the server's data files have to be looked at, and its processes are not seen here: \
-             run as root or as the server's user on its host, or load pg_calm with pg_calm.mode = shadow"
-                .to_string(),
-        )
-    })?;
-    if !cachestat::is_there() {
-        return Err(Failure::Host(
-            "the kernel has no cachestat(2) (Linux 6.5): load pg_calm with pg_calm.mode = shadow instead".to_string(),
-        )
-        .into());
-    }
-    PageCache::of(root, instance.postmaster.pid, &instance.data_directory).context("sample the page cache")
 }
 
 #[cfg(test)]

@@ -32,22 +32,15 @@ pub fn connect_to(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Client> {
 }
 
 /// What is looked at of the server's settings.
-const SETTINGS: [&str; 15] = [
-    "server_version_num",
-    "data_directory",
+const SETTINGS: [&str; 8] = [
     "checkpoint_timeout",
     "checkpoint_completion_target",
     "max_wal_size",
-    "shared_buffers",
-    "checkpoint_flush_after",
-    "bgwriter_flush_after",
-    "backend_flush_after",
     "full_page_writes",
     "pg_calm.mode",
     "pg_calm.iops",
     "pg_calm.bandwidth",
     "pg_calm.bridge",
-    "pg_calm.clean_buffers",
 ];
 
 /// Reads them.
@@ -55,24 +48,16 @@ pub(super) fn settings(client: &mut Client) -> anyhow::Result<pgcalm_server::Set
     pgcalm_server::Settings::read(client, &SETTINGS).context("read the server's settings")
 }
 
-/// Those that decide what is flushed when.
-pub(super) fn flush_settings(settings: &pgcalm_server::Settings) -> Settings {
+/// Those that the report shows.
+pub(super) fn shown_settings(settings: &pgcalm_server::Settings) -> Settings {
     let number = |name: &str| settings.number(name).unwrap_or(0.0);
     let on = |name: &str| settings.is_on(name).unwrap_or(true);
     Settings {
-        server_version: number("server_version_num") as u32,
         checkpoint_timeout_s: number("checkpoint_timeout"),
         checkpoint_completion_target: number("checkpoint_completion_target"),
         max_wal_bytes: number("max_wal_size") as u64,
-        shared_buffers_bytes: number("shared_buffers") as u64,
-        checkpoint_flush_after_bytes: number("checkpoint_flush_after") as u64,
-        bgwriter_flush_after_bytes: number("bgwriter_flush_after") as u64,
-        backend_flush_after_bytes: number("backend_flush_after") as u64,
         full_page_writes: on("full_page_writes"),
-        flush_age_s: 0.0,
-        unflushed_limit_bytes: 0,
         bridge: on("pg_calm.bridge"),
-        clean_buffers: on("pg_calm.clean_buffers"),
     }
 }
 

@@ -5,12 +5,8 @@ use pgcalm_connect::Client;
 use pgcalm_server::Settings;
 use pgcalm_server::module_schema;
 
-use crate::observe::growth::Growth;
 use crate::report::Counted;
 use pgcalm_host::Failure;
-
-/// Blocks of a region.
-const REGION_BLOCKS: i32 = 1024;
 
 /// The caps that the module has found.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +15,6 @@ pub(super) struct ModuleCaps {
     pub write_bytes_per_s: Option<f64>,
     pub all_iops: Option<f64>,
     pub all_bytes_per_s: Option<f64>,
-    pub operation_bytes: Option<u64>,
     pub source: String,
 }
 
@@ -41,13 +36,13 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
     let row = client
         .query_one(
             &format!(
-                "select write_iops::float8, write_bandwidth::float8, io_size::int8, caps_source, worker_pid is null
+                "select write_iops::float8, write_bandwidth::float8, caps_source, worker_pid is null
                  from {schema}.pg_calm_status"
             ),
             &[],
         )
         .context("read pg_calm_status")?;
-    if row.get(4) {
+    if row.get(3) {
         return Err(Failure::Host(
             "pg_calm's writeback worker is not running, so pages are not tracked as they would be: see the server's log"
                 .to_string(),
@@ -60,8 +55,7 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
         write_bytes_per_s: row.get(1),
         all_iops: given("pg_calm.iops"),
         all_bytes_per_s: given("pg_calm.bandwidth"),
-        operation_bytes: row.get::<_, Option<i64>>(2).and_then(|bytes| u64::try_from(bytes).ok()),
-        source: row.get::<_, Option<String>>(3).unwrap_or_default(),
+        source: row.get::<_, Option<String>>(2).unwrap_or_default(),
     }))
 }
 
@@ -76,45 +70,6 @@ fn schema(client: &mut Client) -> anyhow::Result<String> {
         )
         .into()
     })
-}
-
-/// Looks at all regions.
-pub(super) fn sample(client: &mut Client, growth: &mut Growth) -> anyhow::Result<()> {
-    let schema = schema(client)?;
-    let rows = client
-        .query(
-            &format!(
-                "select path, first_block, unflushed_pages, coalesce(age_seconds, 0)
-                 from {schema}.pg_calm_regions()"
-            ),
-            &[],
-        )
-        .context("read pg_calm_regions()")?;
-    for row in rows {
-        let first_block: i32 = row.get(1);
-        growth.look(
-            row.get(0),
-            u64::from((first_block / REGION_BLOCKS).unsigned_abs()),
-            f64::from(row.get::<_, i32>(2)),
-            row.get(3),
-        );
-    }
-    Ok(())
-}
-
-/// How many seconds ago the last checkpoints started, the one under way included.
-pub(super) fn checkpoint_ages(client: &mut Client) -> anyhow::Result<Vec<f64>> {
-    let schema = schema(client)?;
-    let rows = client
-        .query(
-            &format!(
-                "select extract(epoch from clock_timestamp() - started)::float8 from {schema}.pg_calm_checkpoints
-                 where kind = 'checkpoint' and started is not null"
-            ),
-            &[],
-        )
-        .context("read pg_calm_checkpoints")?;
-    Ok(rows.into_iter().map(|row| row.get(0)).collect())
 }
 
 /// Counters of what was written, or would have been, since the server started.

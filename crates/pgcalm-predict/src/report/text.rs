@@ -8,7 +8,6 @@ use pgcalm_render::text::paragraph;
 use pgcalm_render::text::push_table;
 use pgcalm_render::text::right;
 
-use super::Possible;
 use super::Prediction;
 
 /// What pg_calm would gain on a server.
@@ -33,10 +32,9 @@ pub fn render(prediction: &Prediction) -> String {
     paragraph(
         &mut out,
         &format!(
-            "looked at for {:.0} s ({}): {} TPS, pages written per second: {} by backends, {} by the background \
+            "looked at for {:.0} s: {} TPS, pages written per second: {} by backends, {} by the background \
              writer, {} by the checkpointer",
             observation.seconds,
-            observation.source,
             short(observation.tps),
             short(observation.backend_pages_per_s),
             short(observation.background_writer_pages_per_s),
@@ -67,26 +65,33 @@ pub fn render(prediction: &Prediction) -> String {
     }
     out.push('\n');
     let mut table = new_table([
-        Cell::new("predicted"),
+        Cell::new("data files"),
         right("operations/s"),
+        right("per transaction"),
         right("MiB/s"),
         right("sustainable TPS"),
         Cell::new("bound by"),
     ]);
-    for (name, outlook) in [("stock", &prediction.stock), ("pg_calm", &prediction.pg_calm)] {
+    for (name, outlook) in [("stock", Some(&prediction.stock)), ("pg_calm", prediction.pg_calm.as_ref())] {
+        let Some(outlook) = outlook else { continue };
         table.add_row([
             Cell::new(name),
             right(short(outlook.device_operations_per_s)),
+            right(short(outlook.device_operations_per_s / observation.tps)),
             right(short(outlook.device_mib_per_s)),
             right(short(outlook.sustainable_tps)),
             Cell::new(printable(&outlook.bound_by)),
         ]);
     }
     push_table(&mut out, table, 2);
+    paragraph(
+        &mut out,
+        "sustainable TPS is linear, what the caps leave by what a transaction costs now: an upper bound",
+    );
     out.push('\n');
     paragraph(&mut out, &verdict(prediction));
-    if let Some(possible) = &prediction.possible {
-        paragraph(&mut out, &limit(possible));
+    if prediction.helps.is_none() {
+        paragraph(&mut out, "load pg_calm in shadow mode (pg_calm.mode = shadow) to count what it would write");
     }
     for caution in &prediction.cautions {
         paragraph(&mut out, &format!("uncertain: {caution}"));
@@ -96,27 +101,10 @@ pub fn render(prediction: &Prediction) -> String {
 
 /// Whether pg_calm helps, and why.
 pub fn verdict(prediction: &Prediction) -> String {
-    if prediction.helps {
-        format!("pg_calm helps: {}", prediction.reason)
-    } else {
-        format!("it will not help, because {}", prediction.reason)
+    let reason = &prediction.reason;
+    match prediction.helps {
+        Some(true) => format!("pg_calm helps: {reason}"),
+        Some(false) => format!("it will not help, because {reason}"),
+        None => format!("whether pg_calm helps is not known: {reason}"),
     }
-}
-
-/// What is possible, and whether writers have to be held for that.
-pub fn limit(possible: &Possible) -> String {
-    let volume = match possible.volume_tps {
-        Some(tps) => format!(
-            "the volume sustains {} at {} dirty pages per operation",
-            short(tps),
-            short(possible.pages_per_operation)
-        ),
-        None => "nothing limits the volume".to_string(),
-    };
-    let writers = if possible.holds_writers {
-        "the server makes more, so writers have to be held"
-    } else {
-        "writers need not be held"
-    };
-    format!("physically possible: {} TPS; {volume}; {writers}", short(possible.tps))
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 use pgcalm_host::quantity::PER_SECOND;
 use pgcalm_host::quantity::number;
-use pgcalm_lab::Size;
 use pgcalm_predict::observe::Reads;
 
 use super::caps::DiskCaps;
@@ -28,10 +27,6 @@ pub struct PredictArgs {
     /// one of these, else as pg_calm.iops and pg_calm.bandwidth say].
     #[arg(long, value_name = "N|seen", value_parser = reads, help_heading = "Caps of the disk of the data")]
     pub reads: Option<Reads>,
-    /// Bytes of a contiguous write that count as one operation, e.g. 256kB on EBS [default: the largest operation that the
-    /// device is sent, or pg_calm.io_size].
-    #[arg(long, value_name = "SIZE", help_heading = "Caps of the disk of the data")]
-    pub io_size: Option<Size>,
 }
 
 fn reads(text: &str) -> Result<Reads, String> {
