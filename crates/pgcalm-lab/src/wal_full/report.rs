@@ -36,6 +36,9 @@ const FULL_RATE_S: usize = 3;
 /// Seconds from the cause's end in which it has to be reached.
 const RECOVERED_S: f64 = 10.0;
 
+/// Seconds after the first wait for the guard in which its rate settles; it smooths over three.
+const SETTLED_S: usize = 5;
+
 /// Part of the time before the cause that is no rate yet.
 const LEAD: f64 = 0.25;
 
@@ -85,7 +88,8 @@ pub struct Case {
     pub tps_worst: f64,
     /// Seconds without a transaction in that time.
     pub seconds_zero: u32,
-    /// Mean of transactions per second from the first wait for the guard to the end of the cause; null if nobody waited.
+    /// Mean of transactions per second from five seconds after the first wait for the guard to the end of the cause; null if
+    /// nobody waited.
     pub tps_slowed: Option<f64>,
     /// Their coefficient of variation; null likewise.
     pub variation: Option<f64>,
@@ -137,7 +141,8 @@ impl Case {
         let before = &tps[at(begun * LEAD)..at(begun)];
         let tps_before = mean(before);
         let since = &tps[at(begun)..end];
-        let slowed = ended_s.and_then(|ended| Some(&tps[first_hold(&run, at(begun))?.min(at(ended))..at(ended)]));
+        let slowed =
+            ended_s.and_then(|ended| Some(&tps[(first_hold(&run, at(begun))? + SETTLED_S).min(at(ended))..at(ended)]));
         let slowed = slowed.filter(|slowed| !slowed.is_empty());
         let full_rate_s = ended_s.and_then(|ended| {
             let mut seconds = tps[at(ended)..end].windows(FULL_RATE_S);
@@ -339,7 +344,7 @@ pub(super) mod tests {
             "no second at zero, full rate within 10 s of the end of the cause"
         );
         let mut uneven = contestant(GUARD_ON, 10.0, 100.0, null);
-        uneven.runs[0].series.tps[15] = 20.0;
+        uneven.runs[0].series.tps[18] = 20.0;
         assert_eq!(missed(uneven), "variation of TPS while slowed at most 0.2");
     }
 }

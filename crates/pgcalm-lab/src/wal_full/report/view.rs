@@ -59,7 +59,7 @@ fn table(report: &Report) -> Table {
         ("then\n% full", "How full the volume was then."),
         ("then\nleft s", "What was left then, as the guard said."),
         ("TPS\nbefore", "Mean before WAL was kept."),
-        ("slowed", "Mean from the first wait for the guard to the end of the cause."),
+        ("slowed", "Mean from 5 s after the first wait for the guard to the end of the cause."),
         ("varia-\ntion", "Coefficient of variation in that time."),
         ("worst\nsecond", "From when WAL is kept to the end of the run, or of the server."),
         ("at\nzero", "Seconds without a transaction in that time."),
