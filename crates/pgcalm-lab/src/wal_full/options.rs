@@ -46,7 +46,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "8", value_parser = count::<u32>)]
     pub clients: u32,
     /// Rows of the table, about 125 bytes each with its index.
-    #[arg(long, value_name = "N", default_value = "2000000", value_parser = rows::<u64>)]
+    #[arg(long, value_name = "N", default_value = "8000000", value_parser = rows::<u64>)]
     pub rows: u64,
     /// shared_buffers of all servers.
     #[arg(long, value_name = "SIZE", default_value = "1GB")]

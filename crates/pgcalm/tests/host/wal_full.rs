@@ -23,7 +23,7 @@ fn stock_dies_of_a_forgotten_slot_and_a_server_with_the_guard_does_not() {
     }
     let dir = Dir::new("wal-full");
     let json = dir.0.join("report.json");
-    let mut command = lab(&["run", "wal-full", "--kind=slot", "--wal-size=512MB", "--seconds=120"], &dir.0);
+    let mut command = lab(&["run", "wal-full", "--kind=slot", "--wal-size=512MB", "--seconds=80"], &dir.0);
     command
         .args(["--rows=500000", "--shared-buffers=256MB"])
         .arg("--pg-bindir")
