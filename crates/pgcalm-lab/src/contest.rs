@@ -254,7 +254,8 @@ impl Arena<'_> {
                         return Err(error);
                     };
                     self.stage.progress.note(&format!("{label}: the server gave up: {words}"));
-                    server_failure = Some((time, words.to_string()));
+                    let up_again_s = troubles.revive(ground)?.map(|up| up - time);
+                    server_failure = Some((time, words.to_string(), up_again_s));
                     break;
                 }
             }

@@ -15,6 +15,7 @@ use crate::report::Shown;
 use crate::suite;
 use crate::tenants;
 use crate::torture;
+use crate::wal_full;
 
 /// A document of any scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub enum Document {
     ArchiveCrash(Box<archive_crash::report::Report>),
     /// Overload with the guard and without.
     Guard(Box<guard::report::Report>),
+    /// WAL that fills its volume, with the guard and without.
+    WalFull(Box<wal_full::report::Report>),
     /// Archivers.
     Archive(Box<archive::report::Report>),
     /// A primary and its standby.
@@ -51,6 +54,7 @@ impl Document {
             Document::Torture(report) => &**report,
             Document::ArchiveCrash(report) => &**report,
             Document::Guard(report) => &**report,
+            Document::WalFull(report) => &**report,
             Document::Archive(report) => &**report,
             Document::Replica(report) => &**report,
             Document::Predict(report) => &**report,
@@ -80,6 +84,7 @@ pub fn read(document: &str) -> Result<Document, JsonError> {
         }
         Ok(archive_crash::report::SCENARIO) => parse(document).map(|report| Document::ArchiveCrash(Box::new(report))),
         Ok(guard::report::SCENARIO) => parse(document).map(|report| Document::Guard(Box::new(report))),
+        Ok(wal_full::report::SCENARIO) => parse(document).map(|report| Document::WalFull(Box::new(report))),
         Ok(archive::report::SCENARIO) => parse(document).map(|report| Document::Archive(Box::new(report))),
         Ok(replica::report::SCENARIO) => parse(document).map(|report| Document::Replica(Box::new(report))),
         Ok(predict::report::SCENARIO) => parse(document).map(|report| Document::Predict(Box::new(report))),

@@ -67,6 +67,7 @@ pub mod torture;
 pub mod trouble;
 pub mod up;
 pub mod volume;
+pub mod wal_full;
 pub mod warm;
 
 pub use lab_dir::DEFAULT_DIR;

@@ -44,7 +44,7 @@ pub struct Recording {
     /// From the server's log.
     pub checkpoints: CheckpointLog,
     /// When the server gave up, in seconds of the epoch, and its words, if it did.
-    pub server_failure: Option<(f64, String)>,
+    pub server_failure: Option<(f64, String, Option<f64>)>,
     /// The least that was free on the file system with WAL.
     pub wal_free_min_mib: Option<f64>,
     /// From the module.
@@ -87,7 +87,7 @@ pub fn figures(recording: Recording) -> Run {
     let end = (end.floor() as i64).max(first + 1);
 
     // The server's time, of which full seconds are measured on the device.
-    let ended = server_failure.as_ref().map_or(end as f64, |(time, _words)| time.clamp(first as f64, end as f64));
+    let ended = server_failure.as_ref().map_or(end as f64, |(time, ..)| time.clamp(first as f64, end as f64));
     let seconds_served = (ended.floor() as i64 - first).max(1) as usize;
 
     let mut series = series(&transactions, &samples, first, end);
@@ -125,7 +125,11 @@ pub fn figures(recording: Recording) -> Run {
         steadiness,
         fsync: fsync.map(|record| record.in_window(first, end)),
         checkpoint_under_way_s: under_way(&checkpoints, ended),
-        server_failure: server_failure.map(|(_time, message)| ServerFailure { at_s: ended - first as f64, message }),
+        server_failure: server_failure.map(|(_time, message, up_again_s)| ServerFailure {
+            at_s: ended - first as f64,
+            message,
+            up_again_s,
+        }),
         wal_free_min_mib,
         checkpoints: in_window(checkpoints, first, end),
         troubles: in_seconds(troubles, first),
@@ -462,14 +466,14 @@ mod tests {
         let samples = vec![sample(100, 0), sample(101, 10), sample(102, 20)];
         let mut recording = recording(transactions, 4, samples);
         recording.checkpoints.running = Some((100.5, "time".into()));
-        recording.server_failure = Some((102.25, "No space left on device".into()));
+        recording.server_failure = Some((102.25, "No space left on device".into(), Some(1.5)));
         let run = figures(recording);
         assert_eq!(run.tps_mean, 4.0);
         assert_eq!(run.seconds_zero, 2);
         assert_eq!(run.data_device.write_ops_per_s, 10.0);
         assert_eq!(run.checkpoint_under_way_s, Some(1.75));
         let failure = run.server_failure.unwrap();
-        assert_eq!(failure.at_s, 2.25);
+        assert_eq!((failure.at_s, failure.up_again_s), (2.25, Some(1.5)));
         assert_eq!(failure.message, "No space left on device");
     }
 

@@ -10,7 +10,7 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const SCENARIOS: [Scenario; 9] = [
+pub const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "checkpoint",
         summary: "upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?",
@@ -42,6 +42,10 @@ pub const SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: crate::guard::report::SCENARIO,
         summary: "a load that the data volume can't take: does the server get through it, with pg_calm_guard and without?",
+    },
+    Scenario {
+        name: crate::wal_full::report::SCENARIO,
+        summary: "archive down, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?",
     },
     Scenario {
         name: crate::predict::report::SCENARIO,

@@ -26,15 +26,17 @@ pub fn checkpoints(log: &str) -> CheckpointLog {
     result
 }
 
-/// When and with which words the server gave up because its WAL had no room on the disk, and the log up to there: what
-/// follows is of a server that recovers.
+/// When and with which words the server gave up, or the guard refused all writers, because its WAL had no room on the disk, and the
+/// log up to there: what follows is of a server that recovers.
 pub fn wal_disk_full(log: &str) -> Option<(f64, &str, &str)> {
     let mut length = 0;
     for line in log.split_inclusive('\n') {
-        if let Some((time, message)) = split_line(line.trim_end(), "PANIC")
-            && message.contains("pg_wal/")
-            && message.contains("No space left on device")
-        {
+        let line_alone = line.trim_end();
+        let full = split_line(line_alone, "PANIC")
+            .filter(|(_, message)| message.contains("pg_wal/") && message.contains("No space left on device"));
+        let refused =
+            || split_line(line_alone, "LOG").filter(|(_, message)| message.ends_with(": the guard refuses writers"));
+        if let Some((time, message)) = full.or_else(refused) {
             return Some((time, message, &log[..length]));
         }
         length += line.len();

@@ -151,7 +151,8 @@ fn question(version: Version, module: bool, guard: bool) -> String {
     let (writes, wal) = (version.writes(), version.wal());
     let status = if module && guard {
         "select to_jsonb(s) || coalesce((select jsonb_object_agg(concat_ws('_', 'guard', g.input, column_of.key), column_of.value) \
-                                           from pg_calm_guard g, jsonb_each(to_jsonb(g)) column_of \
+                                           from pg_calm_guard g, jsonb_each(to_jsonb(g) || jsonb_build_object('full_in_s', \
+                                                extract(epoch from g.full_at - clock_timestamp())::float8)) column_of \
                                           where g.state <> 'off' and jsonb_typeof(column_of.value) = 'number'), '{}') \
            from pg_calm_status s"
     } else if module {

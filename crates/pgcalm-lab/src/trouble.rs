@@ -29,6 +29,7 @@ mod second_server;
 mod small_tables;
 mod vacuum_freeze;
 mod volume_hangs;
+mod wal_kept;
 mod worker_killed;
 
 pub(crate) use files_read::reads_files;
@@ -38,6 +39,7 @@ pub(crate) use ground::Table;
 pub use list::Need;
 pub use list::TROUBLES;
 pub use list::Trouble;
+pub use list::WAL_KEPT;
 pub(crate) use running::Told;
 pub(crate) use running::Troubles;
 pub use scheduled::Scheduled;

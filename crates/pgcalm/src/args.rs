@@ -36,6 +36,7 @@ use pgcalm_lab::predict as predict_grid;
 use pgcalm_lab::replica;
 use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
+use pgcalm_lab::wal_full;
 
 use crate::args::caps::ReadCaps;
 use crate::args::caps::WriteCaps;
@@ -361,6 +362,14 @@ pub enum ScenarioArgs {
     /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
     #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
     Guard(Box<RunArgs<guard::Options>>),
+    /// Archive down, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?
+    ///
+    /// For each kind and contestant a new cluster under full load; after 20 s WAL begins to be kept, until a minute before the end.
+    /// Stock has to end with a PANIC, and is started again with 64 MB more; the guard has to warn in time, in shadow as well, and
+    /// on it has to hold: even, without a second at zero, at full rate 10 s after the cause. Each kind is a contest as in scenario
+    /// checkpoint, without caps.
+    #[command(before_help = "Example: sudo pgcalm lab run wal-full --kind slot")]
+    WalFull(Box<RunArgs<wal_full::Options>>),
     /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
     ///
     /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy

@@ -21,6 +21,8 @@ use pgcalm_lab::tenants;
 use pgcalm_lab::torture;
 use pgcalm_lab::trouble::TROUBLES;
 use pgcalm_lab::trouble::Trouble;
+use pgcalm_lab::wal_full;
+use pgcalm_lab::wal_full::CONTESTANTS as WAL_FULL_CONTESTANTS;
 use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -66,6 +68,10 @@ pub fn list() -> anyhow::Result<()> {
     for case in &GUARD_CASES {
         text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
     }
+    text.push_str("\nContestants of wal-full:\n");
+    for contestant in &WAL_FULL_CONTESTANTS {
+        text.push_str(&format!("  {:<15} {}\n", contestant.name, contestant.description));
+    }
     text.push_str("\nPoints of predict:\n");
     for point in &POINTS {
         text.push_str(&format!(
@@ -106,6 +112,7 @@ pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
         ScenarioArgs::Torture(args) => run_one(*args, torture::run),
         ScenarioArgs::ArchiveCrash(args) => run_one(*args, archive_crash::run),
         ScenarioArgs::Guard(args) => run_one(*args, guard::run),
+        ScenarioArgs::WalFull(args) => run_one(*args, wal_full::run),
         ScenarioArgs::Archive(args) => run_one(*args, archive::run),
         ScenarioArgs::Replica(args) => run_one(*args, replica::run),
         ScenarioArgs::Predict(args) => run_one(*args, predict::run),

@@ -351,8 +351,11 @@ pub struct CheckpointFsync {
 pub struct ServerFailure {
     /// Second of the window in which it ended.
     pub at_s: f64,
-    /// The server's words: the text of its PANIC message.
+    /// The server's words: the text of its PANIC message, or of the guard's, which refused writers.
     pub message: String,
+    /// Seconds from then until it took connections again, once there was room; absent where nobody saw to that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_again_s: Option<f64>,
 }
 
 /// A trouble in a run: what happened to server, volume or host.

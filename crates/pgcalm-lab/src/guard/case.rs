@@ -34,18 +34,18 @@ pub const IDLE_OFF: &str = "off";
 /// That with limits.
 pub const IDLE_ON: &str = "on";
 
-type Settings = &'static [(&'static str, &'static str)];
+pub(crate) type Settings = &'static [(&'static str, &'static str)];
 
-const LIBRARIES: (&str, &str) = ("shared_preload_libraries", "pg_calm, pg_calm_guard");
+pub(crate) const LIBRARIES: (&str, &str) = ("shared_preload_libraries", "pg_calm, pg_calm_guard");
 
-const ON: (&str, &str) = ("pg_calm_guard.mode", "on");
+pub(crate) const ON: (&str, &str) = ("pg_calm_guard.mode", "on");
 
 /// The lab's clients are superusers.
-const ALL_ARE_HELD: (&str, &str) = ("pg_calm_guard.exempt_superusers", "off");
+pub(crate) const ALL_ARE_HELD: (&str, &str) = ("pg_calm_guard.exempt_superusers", "off");
 
 const WAL_SPACE: (&str, &str) = ("pg_calm_guard.wal_space", "-1");
 
-const fn contestant(name: &'static str, description: &'static str, settings: Settings) -> Contestant {
+pub(crate) const fn contestant(name: &'static str, description: &'static str, settings: Settings) -> Contestant {
     Contestant { name, description, settings, module: !settings.is_empty(), data_capped: true, operations: 1 }
 }
 

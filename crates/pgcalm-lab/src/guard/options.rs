@@ -9,7 +9,6 @@ use crate::Seconds;
 use crate::Size;
 use crate::contest;
 use crate::contestant::Contestant;
-use crate::contestant::ServerSetting;
 use crate::guard::case;
 use crate::guard::case::Case;
 use crate::guard::case::Kind;
@@ -212,11 +211,6 @@ impl Options {
             ("min_wal_size", "80MB"),
             ("autovacuum", "off"),
         ];
-        let mut common = self.common.clone();
-        // Before those that were asked for, which count.
-        common
-            .set
-            .splice(0..0, own.map(|(name, value)| ServerSetting { name: name.to_string(), value: value.to_string() }));
         contest::Options {
             rows: self.rows,
             shared_buffers: self.shared_buffers,
@@ -232,7 +226,7 @@ impl Options {
             // As a restore or a base backup leaves it.
             warm: Warm::Sequential,
             layout: Some(VolumeLayout::Two),
-            common,
+            common: self.common.with(own),
             ..contest::Options::default()
         }
     }

@@ -193,11 +193,11 @@ pub fn holds(run: &Run) -> Option<f64> {
     (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn deviation(values: &[f64]) -> f64 {
+pub(crate) fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / values.len().max(1) as f64).sqrt()
@@ -242,7 +242,8 @@ pub(super) mod tests {
     }
 
     fn gives_up(mut case: Case, at_s: f64) -> Case {
-        case.run.server_failure = Some(ServerFailure { at_s, message: "No space left on device".into() });
+        case.run.server_failure =
+            Some(ServerFailure { at_s, message: "No space left on device".into(), up_again_s: None });
         case
     }
 

@@ -66,6 +66,15 @@ impl Common {
         }
     }
 
+    /// These with settings of the scenario, before those that were asked for, which count.
+    pub(crate) fn with<'a>(&self, own: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut common = self.clone();
+        let own =
+            own.into_iter().map(|(name, value)| ServerSetting { name: name.to_string(), value: value.to_string() });
+        common.set.splice(0..0, own);
+        common
+    }
+
     /// Settings of a server: those of the scenario, over which go those that were asked for.
     pub(crate) fn over<N: ToString, V: ToString>(
         &self,

@@ -20,6 +20,7 @@ use crate::trouble::second_server;
 use crate::trouble::small_tables;
 use crate::trouble::vacuum_freeze;
 use crate::trouble::volume_hangs;
+use crate::trouble::wal_kept;
 use crate::trouble::worker_killed;
 
 /// A trouble that can be asked for.
@@ -84,8 +85,26 @@ const fn plain(name: &'static str, summary: &'static str, make: fn() -> Box<dyn 
     Trouble { name, summary, at: SECOND, needs: &[], room: NO_ROOM, make }
 }
 
+const ARCHIVE_DOWN: Trouble = plain(
+    "archive-down",
+    "archive_command fails until a minute before the end, before it has taken all at once; WAL is kept",
+    wal_kept::archive_down,
+);
+
+const SLOT: Trouble =
+    plain("slot", "a replication slot that nobody reads, until a minute before the end; WAL is kept", wal_kept::slot);
+
+const SLOW_STANDBY: Trouble = plain(
+    "slow-standby",
+    "a replication slot comes on at a tenth of the rate of WAL before, as of a slow standby, until a minute before the end",
+    wal_kept::slow_standby,
+);
+
+/// Those by which WAL fills its volume.
+pub static WAL_KEPT: [Trouble; 3] = [ARCHIVE_DOWN, SLOT, SLOW_STANDBY];
+
 /// All that there are.
-pub static TROUBLES: [Trouble; 28] = [
+pub static TROUBLES: [Trouble; 31] = [
     Trouble { at: None, ..plain("none", "nothing, for an axis of a suite", || Box::new(Nothing)) },
     plain(
         "base-backup-fast",
@@ -237,6 +256,9 @@ pub static TROUBLES: [Trouble; 28] = [
         )
     },
     plain("cpu-quota", "the server has half a core, to the end", cpu_quota::make),
+    ARCHIVE_DOWN,
+    SLOT,
+    SLOW_STANDBY,
 ];
 
 /// No trouble.

@@ -35,6 +35,12 @@ pub(crate) trait Play: Debug {
         Ok(())
     }
 
+    /// The server has died of it: makes room and starts it, unless it comes by itself. Whether it is up again; false if it knows no
+    /// way.
+    fn revive(&mut self, _ground: &Ground<'_>) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+
     /// What becomes of the clients of the load meanwhile.
     fn demand(&self) -> Demand {
         Demand::Work

@@ -117,6 +117,19 @@ impl Troubles {
             .unwrap_or_default()
     }
 
+    /// The server has died: the second of the epoch from which on it is up again, where one of them sees to that. That it does not
+    /// come is told.
+    pub(crate) fn revive(&mut self, ground: &Ground<'_>) -> anyhow::Result<Option<f64>> {
+        for part in self.parts.iter_mut().filter(|part| part.state == State::Runs) {
+            match part.play.revive(ground) {
+                Ok(false) => {}
+                Ok(true) => return Ok(Some(now())),
+                Err(error) => part.end(ground, Some(error))?,
+            }
+        }
+        Ok(None)
+    }
+
     /// Ends all of them: the run is over. Those that go on by their nature have no end of their own to be told.
     pub(crate) fn end(&mut self, ground: &Ground<'_>) -> anyhow::Result<()> {
         let mut first_error = None;

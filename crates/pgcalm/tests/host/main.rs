@@ -18,3 +18,4 @@ mod trace;
 mod trace_samples;
 mod trace_server;
 mod trace_without_ebpf;
+mod wal_full;

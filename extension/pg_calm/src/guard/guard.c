@@ -232,7 +232,7 @@ look(uint64 now_ms)
 	for (int i = 0; i < GUARD_INPUTS; i++)
 		asked += readings[i].state != GUARD_OFF;
 
-	guard_decide(readings, wal.rate, now_ms);
+	guard_decide(readings, insert, wal.rate, now_ms);
 	return asked == 0 ? OFF_INTERVAL_MS : LOOK_INTERVAL_MS;
 }
 

@@ -158,14 +158,14 @@ extern const char *guard_input_name(GuardInput input);
 extern void guard_track(GuardDrain *drain, uint64 position, uint64 now_ms);
 extern double guard_lag_rate(double lag, double limit, double drain);
 extern double guard_space_rate(const GuardWal *wal, double seconds);
-extern void guard_decide(GuardReading *readings, double wal_rate, uint64 now_ms);
+extern void guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_ms);
 
 /* guard_checkpoint.c */
 extern bool guard_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms);
 extern double guard_checkpoint_seconds(uint64 now_ms);
 extern double guard_checkpoint_drain_rate(void);
 extern bool guard_checkpoint_keeps_up(double cycle, double budget);
-extern void guard_checkpoint_hurry(uint64 now_ms);
+extern void guard_checkpoint_hurry(uint64 now_ms, bool at_once);
 
 /* guard_wal.c */
 extern void

@@ -191,12 +191,13 @@ guard_checkpoint_keeps_up(double cycle, double budget)
 }
 
 /*
- * Have one begin, or the running one go on without pauses; see RequestCheckpoint.
+ * Have one begin, or the running one, or that which begins, go on without pauses; see
+ * RequestCheckpoint.
  * When that has written all, it makes no pauses any more, and the request would
  * only have the next one write everything at once.
  */
 void
-guard_checkpoint_hurry(uint64 now_ms)
+guard_checkpoint_hurry(uint64 now_ms, bool at_once)
 {
 	/* in shadow mode the server is left as it is */
 	if (guard_mode != GUARD_MODE_ON)
@@ -208,5 +209,5 @@ guard_checkpoint_hurry(uint64 now_ms)
 		return;
 	requested_ms = now_ms;
 	hurried = phase != CHECKPOINT_NONE;
-	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | (hurried ? CHECKPOINT_IMMEDIATE : 0));
+	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | (at_once ? CHECKPOINT_IMMEDIATE : 0));
 }

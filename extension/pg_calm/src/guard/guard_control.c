@@ -40,7 +40,7 @@
  * is no limit.  If it does not fit, the guard makes it hurry (RequestCheckpoint), and asks for
  * one when a quarter of B is WAL of one cycle.  Only from there on are writers paced.  WAL that
  * a slot or the archive retains is not freed by checkpoints: if the room is less than that, the
- * rate is at most that at which its retainer comes on, and a twentieth of the room per second.
+ * rate is that at which its retainer comes on, and what has the room last for 15 minutes.
  *
  *-------------------------------------------------------------------------
  */
@@ -222,7 +222,7 @@ given_per_taken(GuardInput input, double allowed, double wal_rate, uint64 holds,
  * smallest of the rates, and the part of it that is left to those who wait.
  */
 void
-guard_decide(GuardReading *readings, double wal_rate, uint64 now_ms)
+guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_ms)
 {
 	static const char *const done[2][2] = {{"would release", "releases"},
 	                                       {"would refuse", "refuses"}};
@@ -234,6 +234,7 @@ guard_decide(GuardReading *readings, double wal_rate, uint64 now_ms)
 	static double total = 1e15; /* of WAL, for "unpaced": can go back, as charges come in lumps */
 	static uint64 last_ms = 0;
 	static uint64 last_charged = 0;
+	static uint64 last_insert = 0;
 	GuardShared *shared = guard_shared;
 	uint64 charged = pg_atomic_read_u64(&shared->charged);
 	uint64 charged_cost = pg_atomic_read_u64(&shared->charged_cost);
@@ -319,15 +320,17 @@ guard_decide(GuardReading *readings, double wal_rate, uint64 now_ms)
 
 	/*
 	 * The part of WAL that no session has owned up to comes from those that
-	 * are exempt, or are in long transactions.
+	 * are exempt, or are in long transactions.  Not by the smoothed rate, which is
+	 * still that of before when a gate has closed.
 	 */
 	if (last_ms != 0)
-		total += wal_rate * seconds - (double) (charged - last_charged);
+		total += (double) insert - (double) last_insert - (double) (charged - last_charged);
 	if (gate == GUARD_GATE_OPEN)
 		memset(&unpaced, 0, sizeof(unpaced));
 	guard_track(&unpaced, (uint64) total, now_ms);
 	last_ms = now_ms;
 	last_charged = charged;
+	last_insert = insert;
 	SpinLockAcquire(&shared->lock);
 	holds = shared->readings[binding].holds;
 	SpinLockRelease(&shared->lock);

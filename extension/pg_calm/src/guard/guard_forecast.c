@@ -61,6 +61,7 @@ guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double ro
 	static uint64 last_ms = 0;
 	static uint64 last_kept = 0;
 	static double growth = 0;       /* bytes per second */
+	static double grown = 0;        /* seconds of which it is the mean */
 	static TimestampTz since = 0;   /* when it fell behind; 0: it is not */
 	static uint64 warned_since = 0; /* when it was first to be full soon; 0: it is not */
 	static double warned_at = 0;    /* seconds left at the last warning; 0: none */
@@ -73,10 +74,14 @@ guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double ro
 	else if (since == 0)
 		since = now;
 	if (since == 0 || strcmp(keeper, last_keeper) != 0)
-		growth = 0;
+		growth = grown = 0;
 	else if (elapsed > 0)
+	{
+		/* all that was seen counts alike until it is as long as that: a full disk can be nearer */
+		grown += elapsed;
 		growth += (((double) kept - (double) last_kept) / elapsed - growth) *
-		          (1 - exp(-elapsed / GROWTH_SECONDS));
+		          Max(1 - exp(-elapsed / GROWTH_SECONDS), elapsed / grown);
+	}
 	strlcpy(last_keeper, keeper, sizeof(last_keeper));
 	last_ms = now_ms;
 	last_kept = kept;

@@ -35,8 +35,14 @@
 /* ... or only so much is left */
 #define ROOM_SHARE 0.25
 
-/* Seconds for which room may be used up while something other than a checkpoint drains */
-#define RETAINED_SECONDS 20.0
+/*
+ * While something other than a checkpoint keeps WAL: seconds for which the room has to last, so
+ * that somebody can see to it and the rate is even meanwhile; and bytes per second that writers
+ * have all the same, unless that is used up within so many seconds
+ */
+#define RETAINED_SECONDS 900.0
+#define RETAINED_LEAST (256.0 * 1024)
+#define RETAINED_LAST_SECONDS 20.0
 
 typedef struct WalFiles
 {
@@ -179,7 +185,7 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 	{
 		pressure->now = pressure->next = true;
 		if (!running || !guard_checkpoint_keeps_up(wal->cycle, whole / 2))
-			guard_checkpoint_hurry(now_ms);
+			guard_checkpoint_hurry(now_ms, running);
 	}
 	if (wal->room > 0 &&
 	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, whole / 2))))
@@ -199,6 +205,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	uint64 from = retained_from(insert, name, now_ms);
 	uint64 kept;
 	double reserve;
+	bool retained;
 	GuardWal wal;
 
 	if (guard_wal_space < 0)
@@ -219,7 +226,13 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	reading->value = files->free_bytes + files->ahead_bytes;
 	reading->limit = reserve;
 	reading->drain_rate = guard_checkpoint_drain_rate();
-	reading->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+	/* whatever checkpoints do, this WAL stays until its retainer comes on */
+	retained = from < redo && wal.room < (double) (insert - from);
+	if (!retained)
+		reading->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+	/* what it has left behind by then is freed by the next checkpoint, which nothing else hastens */
+	if (wal.freed > Max(wal.room, 2.0 * wal_segment_size) && (retained || !running))
+		guard_checkpoint_hurry(now_ms, true);
 	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
 
 	if (strcmp(name, retained_by) != 0)
@@ -230,17 +243,14 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	guard_track(&retainer, from, now_ms);
 	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
 	               now_ms);
-	if (from < redo)
+	if (retained)
 	{
-		/* whatever checkpoints do, this WAL stays until its retainer comes on */
-		double rate = retainer.rate + Max(wal.room, 0) / RETAINED_SECONDS;
+		double rate =
+			Max(wal.room / RETAINED_SECONDS, Min(wal.room / RETAINED_LAST_SECONDS, RETAINED_LEAST));
 
-		if (wal.room < (double) (insert - from) && rate < reading->allowed_rate)
-		{
-			reading->allowed_rate = wal.room > 0 ? rate : 0;
-			reading->drain_rate = retainer.rate;
-			strlcpy(reading->object, name, sizeof(reading->object));
-		}
+		reading->allowed_rate = wal.room > 0 ? Max(retainer.rate, 0) + rate : 0;
+		reading->drain_rate = retainer.rate;
+		strlcpy(reading->object, name, sizeof(reading->object));
 	}
 }
 

@@ -128,6 +128,7 @@ fn a_server_that_gave_up_is_told_with_its_words() {
     let mut report = support::report(60, 2);
     for (run, at_s) in report.contestants[0].runs.iter_mut().zip([48.5, 31.25]) {
         run.server_failure = Some(ServerFailure {
+            up_again_s: None,
             at_s,
             message: "could not write to file \"pg_wal/xlogtemp.44\": No space left on device".into(),
         });

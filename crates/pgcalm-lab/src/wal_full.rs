@@ -1,0 +1,58 @@
+//! A rehearsal: something keeps WAL, and WAL fills its volume. Stock dies of it; does the guard warn in time, and does it hold?
+//!
+//! Each kind is a contest with one trouble, so that devices, load and figures are the same as there.
+
+mod options;
+pub mod report;
+
+use anyhow::Context;
+
+use crate::contest;
+use crate::contestant::Contestant;
+use crate::guard::case::ALL_ARE_HELD;
+use crate::guard::case::LIBRARIES;
+use crate::guard::case::ON;
+use crate::guard::case::contestant;
+use crate::interrupt::Interrupt;
+use crate::wal_full::report::Case;
+use crate::wal_full::report::Report;
+use crate::wal_full::report::SCENARIO;
+
+pub use options::Options;
+
+/// PostgreSQL as it comes.
+const STOCK: &str = "stock";
+
+/// The guard watches and warns.
+const SHADOW: &str = "shadow";
+
+/// The guard holds writers.
+const GUARD_ON: &str = "on";
+
+/// All that there are.
+pub static CONTESTANTS: [Contestant; 3] = [
+    contestant(STOCK, "PostgreSQL as it comes.", &[]),
+    contestant(SHADOW, "With pg_calm_guard loaded, in shadow as it comes: it warns, and holds nobody.", &[LIBRARIES]),
+    contestant(GUARD_ON, "With pg_calm_guard switched on: it holds writers.", &[LIBRARIES, ON, ALL_ARE_HELD]),
+];
+
+/// Runs the cases and returns their report. Whatever way it ends, the host is as before.
+pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
+    options.check()?;
+    let mut host = None;
+    let mut cases = Vec::new();
+    for kind in &options.kind {
+        let report =
+            contest::run(SCENARIO, &options.contest(kind), interrupt).with_context(|| kind.name.to_string())?;
+        host.get_or_insert(report.host);
+        cases.extend(
+            report.contestants.into_iter().filter_map(|one| Case::of(kind.name, one, options.wal_size.bytes())),
+        );
+    }
+    Ok(Report {
+        scenario: SCENARIO.to_string(),
+        host: host.context("no case was run")?,
+        settings: options.named(),
+        cases,
+    })
+}
