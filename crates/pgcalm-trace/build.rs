@@ -1,9 +1,7 @@
 //! Compiles each probe group's `mod.bpf.c` and generates the Rust types and handles for it.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::libbpf_sys::API_HEADERS;

@@ -1,5 +1,4 @@
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a file is stored in an archive, told by what follows its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

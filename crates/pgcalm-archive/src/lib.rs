@@ -15,12 +15,8 @@ mod segment_check;
 mod stored;
 
 pub use error::RestoreError;
-pub use file_name::FileName;
-pub use file_name::SegmentName;
+pub use file_name::{FileName, SegmentName};
 pub use form::Form;
-pub use restore::Request;
-pub use restore::Restored;
-pub use restore::Target;
-pub use restore::restore;
+pub use restore::{Request, Restored, Target, restore};
 pub use segment_check::SegmentCheck;
 pub use stored::Stored;

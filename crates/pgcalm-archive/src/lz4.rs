@@ -7,8 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::io::BufReader;
-use std::io::Read;
+use std::io::{BufReader, Read};
 
 use lz4_flex::frame::FrameDecoder;
 

@@ -22,18 +22,12 @@
 //! subdirectory that says of itself that it is another cluster's is passed over.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::FileName;
-use crate::Form;
-use crate::RestoreError;
-use crate::Stored;
-use crate::segment_check;
+use crate::{FileName, Form, RestoreError, Stored, segment_check};
 
 /// How deep subdirectories are looked through: from a repository of pgBackRest to its segments.
 const DEPTH: usize = 4;
@@ -166,9 +160,7 @@ fn is_of_another(path: &Path, expected_system: Option<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment_check::tests::NAME;
-    use crate::segment_check::tests::SYSTEM;
-    use crate::segment_check::tests::segment;
+    use crate::segment_check::tests::{NAME, SYSTEM, segment};
 
     fn found(name: &str) -> Option<Remains> {
         let archive = tempfile::tempdir().unwrap();

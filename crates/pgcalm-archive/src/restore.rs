@@ -1,22 +1,12 @@
-use std::fs;
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use pgcalm_host::replacement;
 use pgcalm_host::replacement::Replacement;
 
-use crate::FileName;
-use crate::Form;
-use crate::RestoreError;
-use crate::SegmentCheck;
-use crate::Stored;
-use crate::cluster;
-use crate::history;
-use crate::remains;
 use crate::remains::Remains;
+use crate::{FileName, Form, RestoreError, SegmentCheck, Stored, cluster, history, remains};
 
 /// Size of the parts in which a file is checked and written.
 const PART: usize = 256 << 10;
@@ -251,9 +241,7 @@ impl<'a> Output<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment_check::tests::NAME;
-    use crate::segment_check::tests::SYSTEM;
-    use crate::segment_check::tests::segment;
+    use crate::segment_check::tests::{NAME, SYSTEM, segment};
 
     struct Site {
         dir: tempfile::TempDir,

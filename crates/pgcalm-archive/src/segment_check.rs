@@ -8,8 +8,7 @@
 //! zero since version 11. So zeros pass after an XLOG_SWITCH record and up to the end only. CRCs of records are left to
 //! recovery.
 
-use crate::FileName;
-use crate::SegmentName;
+use crate::{FileName, SegmentName};
 
 /// Bit of `xlp_info`: the page has the long header, as the first page of each segment.
 const XLP_LONG_HEADER: u16 = 0x0002;

@@ -1,12 +1,9 @@
 //! A file of an archive, read as what was archived.
 
-use std::fs;
 use std::fs::File;
-use std::io;
-use std::io::BufReader;
-use std::io::Read;
-use std::io::Seek;
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
+use std::{fs, io};
 
 use flate2::bufread::MultiGzDecoder;
 use pgcalm_host::replacement;

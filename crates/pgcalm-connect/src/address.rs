@@ -1,8 +1,7 @@
 //! How a server is reached, and as whom.
 
 use std::fmt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -12,10 +11,8 @@ use crate::environment::Environment;
 use crate::error::ConnectError;
 use crate::found::Found;
 use crate::host;
-use crate::host::Host;
-use crate::host::Place;
-use crate::parameters::Parameters;
-use crate::parameters::Source;
+use crate::host::{Host, Place};
+use crate::parameters::{Parameters, Source};
 use crate::peer::Owner;
 use crate::proof::Postmaster;
 use crate::session::Session;

@@ -1,37 +1,27 @@
 //! Making a connection: host by host, with and without TLS, as this user and as the server's.
 
-use std::io;
-use std::net::IpAddr;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use pgcalm_host::stop;
 use postgres_openssl::MakeTlsConnector;
-use tokio_postgres::Config;
-use tokio_postgres::NoTls;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
 
-use crate::address::Address;
-use crate::address::Target;
+use crate::address::{Address, Target};
 use crate::client::Client;
 use crate::error::ConnectError;
 use crate::failure;
 use crate::failure::Failure;
-use crate::host::Host;
-use crate::host::Literal;
-use crate::host::Place;
+use crate::host::{Host, Literal, Place};
 use crate::peer::Owner;
-use crate::proof::Postmaster;
-use crate::proof::Socket;
+use crate::proof::{Postmaster, Socket};
 use crate::session::Session;
-use crate::tls::Mode;
-use crate::tls::Tls;
+use crate::tls::{Mode, Tls};
 
 /// How often the wait for that thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);

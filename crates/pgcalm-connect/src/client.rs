@@ -1,32 +1,20 @@
 //! A session in which no wait is endless.
 
-use std::future::Future;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
-use std::pin::pin;
-use std::task::Context;
-use std::task::Poll;
-use std::time::Duration;
-use std::time::Instant;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use pgcalm_host::stop;
-use postgres::Error;
-use postgres::NoTls;
-use postgres::Row;
-use postgres::Statement;
-use postgres::ToStatement;
 use postgres::types::ToSql;
-use tokio::io::AsyncRead;
-use tokio::io::AsyncWrite;
-use tokio::io::ReadBuf;
+use postgres::{Error, NoTls, Row, Statement, ToStatement};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use tokio_postgres::Config;
-use tokio_postgres::Socket;
-use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::tls::TlsConnect;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, Socket};
 
 /// How often a wait looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -225,8 +213,7 @@ impl AsyncWrite for Broken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::is_lost;
-    use crate::with_cause;
+    use crate::{is_lost, with_cause};
 
     #[test]
     fn an_error_of_this_side_is_the_librarys() {

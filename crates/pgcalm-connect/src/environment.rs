@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use nix::unistd::Uid;
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
 
 use crate::error::ConnectError;
 

@@ -8,8 +8,7 @@ use postgres::error::DbError;
 
 use crate::address::Address;
 use crate::error::ConnectError;
-use crate::host::Host;
-use crate::host::Place;
+use crate::host::{Host, Place};
 use crate::tls::Mode;
 
 /// What went wrong with a host.

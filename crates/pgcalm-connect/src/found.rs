@@ -1,10 +1,8 @@
 //! Servers that were found on this host by their processes or their sockets.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::postmaster;
+use pgcalm_host::{HostRoot, postmaster};
 
 use crate::parameters::Parameters;
 use crate::peer::Owner;

@@ -1,17 +1,13 @@
 //! The hosts that a connection may lead to.
 
 use std::fmt;
-use std::net::IpAddr;
-use std::net::Ipv6Addr;
-use std::path::Path;
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 
 use crate::error::ConnectError;
-use crate::parameters::Parameters;
-use crate::parameters::Source;
+use crate::parameters::{Parameters, Source};
 use crate::password_file;
-use crate::password_file::Entry;
-use crate::password_file::Found;
+use crate::password_file::{Entry, Found};
 
 /// Where Debian's servers have their sockets and its libpq looks for them, and where those built from source do.
 pub(crate) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];

@@ -5,13 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::conninfo;
 use crate::environment::Environment;
 use crate::error::ConnectError;
-use crate::keyword;
-use crate::keyword::Keyword;
-use crate::keyword::Use;
-use crate::service_file;
+use crate::keyword::{Keyword, Use};
+use crate::{conninfo, keyword, service_file};
 
 /// Where a value comes from; for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]

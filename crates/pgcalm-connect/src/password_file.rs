@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -123,8 +122,7 @@ fn unescape(field: &str) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use pgcalm_testkit::libpq;
-    use pgcalm_testkit::need;
+    use pgcalm_testkit::{libpq, need};
 
     use super::*;
 

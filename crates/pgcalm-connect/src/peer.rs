@@ -5,8 +5,7 @@ use std::path::Path;
 use nix::unistd::Uid as UserId;
 use nix::unistd::User;
 use rustix::fs::Stat;
-use rustix::process::Gid;
-use rustix::process::Uid;
+use rustix::process::{Gid, Uid};
 
 /// An operating system user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

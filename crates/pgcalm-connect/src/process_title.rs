@@ -1,11 +1,9 @@
 //! Passwords in this process's arguments, which every user of the host may read (`ps`).
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::{fs, io};
 
 use crate::conninfo;
 

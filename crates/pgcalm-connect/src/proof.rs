@@ -3,29 +3,17 @@
 //! Who runs a server chooses what its postmaster.pid says and what lies at the paths there: the way to another server
 //! than his, whose superuser root may be.
 
-use std::fs;
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use nix::sys::socket;
-use nix::sys::socket::AddressFamily;
-use nix::sys::socket::SockFlag;
-use nix::sys::socket::SockType;
-use nix::sys::socket::UnixAddr;
 use nix::sys::socket::sockopt::PeerCredentials;
-use pgcalm_host::HostRoot;
-use pgcalm_host::instance;
-use pgcalm_host::postmaster;
-use pgcalm_host::process;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr};
 use pgcalm_host::process::Process;
-use pgcalm_host::process_file;
-use pgcalm_host::tcp_socket;
+use pgcalm_host::{HostRoot, instance, postmaster, process, process_file, tcp_socket};
 use tempfile::TempDir;
 
 use crate::client::Client;

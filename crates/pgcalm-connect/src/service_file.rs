@@ -1,9 +1,7 @@
 //! Services of pg_service.conf: parameters under a name (`parseServiceInfo` of fe-connect.c).
 
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::conninfo::Pairs;
 use crate::environment::Environment;

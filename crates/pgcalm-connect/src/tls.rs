@@ -3,20 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use openssl::error::ErrorStack;
-use openssl::pkey::PKey;
-use openssl::pkey::Private;
-use openssl::ssl::SslConnector;
-use openssl::ssl::SslConnectorBuilder;
-use openssl::ssl::SslFiletype;
-use openssl::ssl::SslMethod;
-use openssl::ssl::SslVerifyMode;
-use openssl::ssl::SslVersion;
-use openssl::x509::store::X509Lookup;
-use openssl::x509::store::X509StoreBuilder;
+use openssl::pkey::{PKey, Private};
+use openssl::ssl::{SslConnector, SslConnectorBuilder, SslFiletype, SslMethod, SslVerifyMode, SslVersion};
+use openssl::x509::store::{X509Lookup, X509StoreBuilder};
 use openssl::x509::verify::X509VerifyFlags;
 use postgres::config::SslNegotiation;
 use postgres_openssl::MakeTlsConnector;

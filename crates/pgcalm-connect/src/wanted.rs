@@ -1,16 +1,10 @@
 //! Which server a command is about, where it is about one.
 
 use anyhow::Context;
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
-use pgcalm_host::choice;
 use pgcalm_host::choice::Known;
-use pgcalm_host::instance;
-use pgcalm_host::postmaster;
-use pgcalm_host::process;
+use pgcalm_host::{Failure, HostRoot, choice, instance, postmaster, process};
 
-use crate::address::Address;
-use crate::address::Caller;
+use crate::address::{Address, Caller};
 use crate::client::Client;
 use crate::found::Found;
 

@@ -1,11 +1,9 @@
 //! Settings in postgresql.auto.conf.
 
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_connect::Client;
 
 use crate::words;

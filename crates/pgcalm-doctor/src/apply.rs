@@ -3,16 +3,12 @@
 use std::path::Path;
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
-use pgcalm_host::kernel_release;
+use pgcalm_host::{HostRoot, kernel_release};
 
-use crate::alter_system;
 use crate::connection::Connection;
-use crate::kernel_file;
-use crate::report::Change;
-use crate::report::Target;
-use crate::state::Entry;
-use crate::state::State;
+use crate::report::{Change, Target};
+use crate::state::{Entry, State};
+use crate::{alter_system, kernel_file};
 use pgcalm_host::Failure;
 
 /// What can be done of some changes.

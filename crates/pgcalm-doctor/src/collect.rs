@@ -8,22 +8,15 @@ mod server;
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::Wanted;
-use pgcalm_connect::is_in_environment;
-use pgcalm_connect::is_lost;
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
-use pgcalm_host::choice;
+use pgcalm_connect::{Wanted, is_in_environment, is_lost};
 use pgcalm_host::choice::Known;
-use pgcalm_host::instance;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
+use pgcalm_host::{Failure, HostRoot, choice, instance, process};
 use pgcalm_isolate::report as isolate;
 
 use crate::connection;
 use crate::connection::Connection;
-use crate::facts::Cap;
-use crate::facts::Facts;
+use crate::facts::{Cap, Facts};
 use crate::rules::read;
 
 /// What to look at, and what can't be seen but is known to the caller.

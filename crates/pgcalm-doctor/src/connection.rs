@@ -3,16 +3,9 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use pgcalm_connect::Address;
-use pgcalm_connect::Caller;
-use pgcalm_connect::Client;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Found;
-use pgcalm_connect::Session;
-use pgcalm_connect::Wanted;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postmaster;
+use pgcalm_connect::{Address, Caller, Client, DefaultUser, Found, Session, Wanted};
 use pgcalm_host::postmaster::Candidate;
+use pgcalm_host::{HostRoot, postmaster};
 use pgcalm_server::Text;
 
 /// A connection, and which server it leads to.

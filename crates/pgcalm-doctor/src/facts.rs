@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_host::Known;
-use pgcalm_host::Unknown;
+use pgcalm_host::{Known, Unknown};
 use pgcalm_isolate::report as isolate;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Host and server at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

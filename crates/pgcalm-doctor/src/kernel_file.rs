@@ -2,8 +2,7 @@
 
 use std::fs::OpenOptions;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::Result;
+use pgcalm_host::{HostRoot, Result};
 
 /// The directories of files that may be written. A state file that somebody has changed leads nowhere else.
 const DIRECTORIES: [&str; 2] = ["/proc/sys/vm/dirty_", "/sys/class/bdi/"];

@@ -17,14 +17,8 @@ pub mod table;
 
 use std::collections::BTreeSet;
 
-use crate::facts::Facts;
-use crate::facts::Server;
-use crate::report::Change;
-use crate::report::Finding;
-use crate::report::Report;
-use crate::report::Severity;
-use crate::report::Target;
-use crate::report::Unanswered;
+use crate::facts::{Facts, Server};
+use crate::report::{Change, Finding, Report, Severity, Target, Unanswered};
 use crate::rules::found::Answer;
 use crate::rules::table::RULES;
 

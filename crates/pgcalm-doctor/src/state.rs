@@ -3,23 +3,16 @@
 //! Under /var/lib, not /run: what ALTER SYSTEM sets outlives a boot. What is written to the kernel does not, so that is
 //! kept with the boot that it was written in.
 
-use std::fs;
-use std::fs::DirBuilder;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context;
 use pgcalm_host::replacement;
 use pgcalm_host::replacement::Durability;
-use rustix::fs::FlockOperation;
-use rustix::fs::OFlags;
-use serde::Deserialize;
-use serde::Serialize;
+use rustix::fs::{FlockOperation, OFlags};
+use serde::{Deserialize, Serialize};
 
 use pgcalm_host::Failure;
 

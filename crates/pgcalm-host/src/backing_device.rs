@@ -1,8 +1,6 @@
 //! /sys/class/bdi: how much of the host's dirty page cache one device may have.
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 /// A share of all, in the unit of [`BackingDevice::max_share`].
 pub const WHOLE: u32 = 1_000_000;

@@ -2,16 +2,10 @@
 //! loop device stands on.
 
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
-use crate::Unknown;
-use crate::resolve;
+use crate::{Error, HostRoot, Result, Unknown, resolve};
 
 /// Cumulative counters of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

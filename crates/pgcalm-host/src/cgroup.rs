@@ -1,14 +1,9 @@
 //! Which cgroups a process is in, on v1, v2 and hybrid hosts.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
-use crate::Unknown;
-use crate::mounts;
 use crate::mounts::Mount;
+use crate::{Error, HostRoot, Result, Unknown, mounts};
 
 /// Version of the hierarchy that a controller lives in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

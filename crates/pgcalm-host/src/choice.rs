@@ -1,16 +1,11 @@
 //! Which server of this host a user means: what `--instance` takes, for every command that has it.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::Failure;
-use crate::HostRoot;
-use crate::instance::Hidden;
-use crate::instance::Instance;
-use crate::postmaster;
-use crate::postmaster::Candidate;
-use crate::postmaster::Postmaster;
+use crate::instance::{Hidden, Instance};
+use crate::postmaster::{Candidate, Postmaster};
+use crate::{Failure, HostRoot, postmaster};
 
 /// By what a server that runs here is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! The first line of /proc/stat.
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 const PATH: &str = "proc/stat";
 

@@ -1,9 +1,6 @@
 //! The amounts of dirty page cache at which the kernel starts to write, and at which it holds writers up.
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
-use crate::vm_sysctl;
+use crate::{Error, HostRoot, Result, vm_sysctl};
 
 /// Thresholds of the whole host, as `domain_dirty_limits()` in the kernel's mm/page-writeback.c comes to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

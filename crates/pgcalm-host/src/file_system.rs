@@ -2,15 +2,11 @@
 
 use std::path::Path;
 
-use crate::HostRoot;
-use crate::Result;
-use crate::Unknown;
-use crate::block_device;
 use crate::block_device::BlockDevice;
 use crate::file_system_journal::FileSystemJournal;
 use crate::known::Known;
-use crate::mounts;
 use crate::mounts::Mount;
+use crate::{HostRoot, Result, Unknown, block_device, mounts};
 
 /// File systems that are on no block device of this host: in memory, or another host's. What is written to them comes to no
 /// limit of this host's.

@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
-use crate::HostRoot;
-use crate::Known;
-use crate::Unknown;
-use crate::block_device;
 use crate::block_device::BlockDevice;
 use crate::mounts::Mount;
+use crate::{HostRoot, Known, Unknown, block_device};
 
 /// What an ext4 commit does about file data (`data=`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,26 +1,16 @@
 //! The PostgreSQL servers that run on the host, and where their files lie.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::HostRoot;
-use crate::Known;
-use crate::Result;
-use crate::Unknown;
 use crate::block_device::BlockDevice;
-use crate::file_system;
 use crate::file_system_journal::FileSystemJournal;
-use crate::mounts;
 use crate::mounts::Mount;
-use crate::process;
 use crate::process::Process;
-use crate::process_file;
-use crate::unix_socket;
 use crate::unix_socket::ServerSocket;
+use crate::{HostRoot, Known, Result, Unknown, file_system, mounts, process, process_file, unix_socket};
 
 /// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! How many transactions the journal of an ext4 file system has committed: /proc/fs/jbd2 (fs/jbd2/journal.c,
 //! `jbd2_seq_info_show`).
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 /// Transactions committed since the file system on device `name` was mounted; `None` if it has no such journal.
 pub fn read(root: &HostRoot, name: &str) -> Result<Option<u64>> {

@@ -1,7 +1,6 @@
 //! Which kernel runs: /proc/sys/kernel.
 
-use crate::HostRoot;
-use crate::Result;
+use crate::{HostRoot, Result};
 
 /// What `uname -r` says, e.g. `6.18.44-cloud-amd64`.
 pub fn read(root: &HostRoot) -> Result<String> {

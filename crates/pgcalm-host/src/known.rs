@@ -1,7 +1,6 @@
 //! Facts of three values: it is so, it is not, and it is not known, with the reason.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 

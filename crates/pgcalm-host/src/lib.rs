@@ -36,9 +36,7 @@ pub mod throttle;
 pub mod unix_socket;
 pub mod vm_sysctl;
 
-pub use error::Error;
-pub use error::Result;
+pub use error::{Error, Result};
 pub use failure::Failure;
-pub use known::Known;
-pub use known::Unknown;
+pub use known::{Known, Unknown};
 pub use root::HostRoot;

@@ -1,8 +1,6 @@
 //! /proc/meminfo.
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 const PATH: &str = "proc/meminfo";
 

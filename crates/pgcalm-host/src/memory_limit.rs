@@ -1,13 +1,9 @@
 //! The memory limit that control groups put on a process.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::HostRoot;
-use crate::Result;
-use crate::cgroup::Hierarchy;
-use crate::cgroup::Version;
-use crate::mounts;
+use crate::cgroup::{Hierarchy, Version};
+use crate::{HostRoot, Result, mounts};
 
 /// v1 reads as the largest multiple of a page that fits when there is no limit (`PAGE_COUNTER_MAX`).
 const NO_LIMIT: u64 = 1 << 60;

@@ -1,10 +1,8 @@
 //! /proc/self/mountinfo.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::HostRoot;
-use crate::Result;
+use crate::{HostRoot, Result};
 
 /// One mounted filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]

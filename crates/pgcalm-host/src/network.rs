@@ -1,9 +1,7 @@
 //! Network interfaces: counters of /proc/PID/net/dev, which shows the network namespace that the process is in, and what
 //! /sys/class/net says of links.
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 /// Counters of an interface since it was made, link-layer headers included.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! PostgreSQL installations: where the server programs lie.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::HostRoot;
 

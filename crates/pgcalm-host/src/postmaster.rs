@@ -3,12 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
-use crate::process;
 use crate::process::Process;
-use crate::process_file;
+use crate::{Error, HostRoot, Result, process, process_file};
 
 /// A running server, found by its first process.
 #[derive(Debug, Clone, PartialEq, Eq)]

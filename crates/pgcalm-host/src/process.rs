@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
+use crate::{Error, HostRoot, Result};
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]

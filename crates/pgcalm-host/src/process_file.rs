@@ -7,23 +7,13 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::io::Read;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::ResolveFlags;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::Error;
-use crate::HostRoot;
-use crate::Result;
-use crate::process;
+use crate::{Error, HostRoot, Result, process};
 
 /// No file that is read here is larger, unless somebody wants it to be.
 const LARGEST: u64 = 64 << 10;

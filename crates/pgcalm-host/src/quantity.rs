@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
 /// Powers of 1024, as PostgreSQL has them, also by the names that say so.
 const BYTES: &[(&str, u64)] = &[

@@ -3,18 +3,11 @@
 //! The new text is written beside the file and renamed. rename(2) puts it in the place of whatever is there, be it a device, a
 //! FIFO, a socket or a symbolic link. So what is there is looked at first: only a file is replaced, and only a file removed.
 
-use std::fs;
-use std::fs::File;
-use std::fs::FileType;
-use std::fs::OpenOptions;
-use std::fs::Permissions;
-use std::io;
+use std::fs::{File, FileType, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Whether a replacement outlasts a crash of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,8 @@
 //! Symbolic links, followed within a root directory that is not this process's own.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
-use std::path::Component;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
 
 use crate::HostRoot;
 

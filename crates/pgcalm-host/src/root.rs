@@ -1,9 +1,7 @@
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::Result;
+use crate::{Error, Result};
 
 /// The directory under which a host's files are found: `/`, or a temporary directory in tests.
 #[derive(Debug, Clone)]

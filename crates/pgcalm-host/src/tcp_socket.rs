@@ -1,12 +1,9 @@
 //! Who listens at a TCP port: /proc/thread-self/net/tcp and tcp6 (`get_tcp4_sock` and `get_tcp6_sock` of the kernel).
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::HostRoot;
-use crate::Result;
+use crate::{HostRoot, Result};
 
 /// In the column of states: `TCP_LISTEN`.
 const LISTENING: &str = "0A";

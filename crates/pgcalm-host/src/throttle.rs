@@ -1,13 +1,9 @@
 //! The cgroup limits in force for a block device: own group, ancestors, root group; v1 and v2.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::HostRoot;
-use crate::Result;
-use crate::Unknown;
-use crate::cgroup::Hierarchy;
-use crate::cgroup::Version;
+use crate::cgroup::{Hierarchy, Version};
+use crate::{HostRoot, Result, Unknown};
 
 /// What a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! The Unix sockets on which PostgreSQL servers listen: /proc/net/unix, which any user may read.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::HostRoot;
-use crate::Result;
+use crate::{HostRoot, Result};
 
 /// What the name of a server's socket begins with; its port follows (`UNIXSOCK_PATH` in the server's libpq/pqcomm.h).
 const PREFIX: &str = ".s.PGSQL.";
@@ -89,8 +87,7 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
 mod tests {
     use super::*;
 
-    use std::os::unix::net::UnixListener;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn listening_sockets_of_servers_are_found_and_nothing_else() {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::HostRoot;
-use crate::Result;
+use crate::{HostRoot, Result};
 
 /// The writeback sysctls, by name below `vm.`.
 ///

@@ -1,26 +1,15 @@
 //! A real server in a plain chroot: no mount namespace of its own, and no mount at its root directory. Needs root; says so
 //! and passes otherwise.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::instance;
-use pgcalm_host::instance::Instance;
-use pgcalm_host::instance::Role;
-use pgcalm_host::mounts;
-use pgcalm_host::postgres;
-use pgcalm_host::process;
-use rustix::mount::MountFlags;
-use rustix::mount::UnmountFlags;
+use pgcalm_host::instance::{Instance, Role};
+use pgcalm_host::{HostRoot, instance, mounts, postgres, process};
+use rustix::mount::{MountFlags, UnmountFlags};
 
 fn host() -> HostRoot {
     HostRoot::default()

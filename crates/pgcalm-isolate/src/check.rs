@@ -7,11 +7,7 @@ mod shared_journal;
 use pgcalm_host::HostRoot;
 
 use crate::inventory::Inventory;
-use crate::report::Disk;
-use crate::report::Hazard;
-use crate::report::Instance;
-use crate::report::Limit;
-use crate::report::Report;
+use crate::report::{Disk, Hazard, Instance, Limit, Report};
 
 /// Describes all instances and the hazards.
 pub fn check(root: &HostRoot) -> anyhow::Result<Report> {

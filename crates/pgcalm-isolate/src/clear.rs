@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
-use pgcalm_host::cgroup;
 use pgcalm_host::process::Process;
+use pgcalm_host::{HostRoot, cgroup};
 
 use crate::inventory::Inventory;
 use crate::plan::Step;
 use crate::report::Report;
-use crate::select;
-use crate::state;
 use crate::state::State;
+use crate::{select, state};
 use pgcalm_host::Failure;
 
 /// Scans for processes that were forked in the group meanwhile.

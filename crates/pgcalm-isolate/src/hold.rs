@@ -10,8 +10,7 @@ use crate::clear;
 use crate::plan::Step;
 use crate::report::Step as Described;
 use crate::state;
-use crate::state::Holder;
-use crate::state::State;
+use crate::state::{Holder, State};
 
 /// How often it is looked whether there still is something to hold.
 const POLL: Duration = Duration::from_millis(100);

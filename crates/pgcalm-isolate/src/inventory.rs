@@ -1,27 +1,14 @@
 //! What there is on the host, read once.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::Known;
-use pgcalm_host::Result;
-use pgcalm_host::Unknown;
-use pgcalm_host::block_device::BlockDevice;
-use pgcalm_host::block_device::Disk;
-use pgcalm_host::cgroup;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
-use pgcalm_host::file_system_journal::DataMode;
-use pgcalm_host::file_system_journal::FileSystemJournal;
-use pgcalm_host::instance;
-use pgcalm_host::instance::Found;
-use pgcalm_host::instance::Instance;
-use pgcalm_host::instance::Place;
-use pgcalm_host::process;
+use pgcalm_host::block_device::{BlockDevice, Disk};
+use pgcalm_host::cgroup::{Hierarchy, Version};
+use pgcalm_host::file_system_journal::{DataMode, FileSystemJournal};
+use pgcalm_host::instance::{Found, Instance, Place};
 use pgcalm_host::process::Process;
-use pgcalm_host::throttle;
+use pgcalm_host::{HostRoot, Known, Result, Unknown, cgroup, instance, process, throttle};
 
 use crate::report as model;
 

@@ -1,10 +1,8 @@
 //! Changes to control groups, as data first, so that a plan and what is done cannot differ.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;

@@ -2,10 +2,8 @@
 
 pub mod text;
 
-use pgcalm_host::Known;
-use pgcalm_host::Unknown;
-use serde::Deserialize;
-use serde::Serialize;
+use pgcalm_host::{Known, Unknown};
+use serde::{Deserialize, Serialize};
 
 /// The document of `pgcalm isolate show`, `check`, `set` and `clear`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,15 +1,11 @@
 //! Which instance, which disk is meant.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
 use pgcalm_host::block_device::Disk;
-use pgcalm_host::choice;
 use pgcalm_host::choice::Known;
 use pgcalm_host::instance::Instance;
+use pgcalm_host::{Failure, HostRoot, block_device, choice};
 
 use crate::inventory::Inventory;
 

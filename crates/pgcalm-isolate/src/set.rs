@@ -8,20 +8,15 @@ use std::path::PathBuf;
 
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::Disk;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::instance::Instance;
 use pgcalm_host::throttle::Kind;
 
-use crate::Setting;
-use crate::inventory;
 use crate::inventory::Inventory;
 use crate::plan::Step;
 use crate::report::Report;
-use crate::select;
 use crate::select::Target;
-use crate::state;
-use crate::systemd;
+use crate::{Setting, inventory, select, state, systemd};
 use pgcalm_host::Failure;
 
 /// What to do.

@@ -1,27 +1,20 @@
 //! What was changed, on disk before it is done: one file for each group that was made, under /run, which a reboot
 //! empties just as it ends the groups.
 
-use std::fs;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
-use pgcalm_host::replacement;
 use pgcalm_host::replacement::Durability;
+use pgcalm_host::{HostRoot, replacement};
 use rustix::fs::FlockOperation;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::inventory;
-use crate::need_root;
+use crate::{inventory, need_root};
 use pgcalm_host::Failure;
 
 /// Where the files are.
@@ -184,10 +177,7 @@ fn try_lock(directory: &Path) -> io::Result<File> {
 
 fn is_passing(error: &io::Error) -> bool {
     // The directory was there when it was to be made, and gone when it was looked at.
-    use io::ErrorKind::AlreadyExists;
-    use io::ErrorKind::Interrupted;
-    use io::ErrorKind::NotFound;
-    use io::ErrorKind::WouldBlock;
+    use io::ErrorKind::{AlreadyExists, Interrupted, NotFound, WouldBlock};
     matches!(error.kind(), AlreadyExists | Interrupted | NotFound | WouldBlock)
 }
 
@@ -231,8 +221,7 @@ fn read(file: &Path) -> anyhow::Result<Option<State>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn the_lock_leaves_nothing_and_two_never_have_it() {

@@ -6,8 +6,7 @@
 mod support;
 
 use pgcalm_lab::report::Shown;
-use pgcalm_lab::suite::report::Report;
-use pgcalm_lab::suite::report::Row;
+use pgcalm_lab::suite::report::{Report, Row};
 
 fn main() -> std::io::Result<()> {
     let file = std::env::args().nth(1).unwrap_or("suite.html".into());

@@ -18,13 +18,10 @@ use crate::Size;
 use crate::archive::archiver::Places;
 use crate::archive::arena::Surroundings;
 use crate::archive::backlog::Backlog;
-use crate::archive::report::Archiver;
-use crate::archive::report::Report;
-use crate::archive::report::SCENARIO;
+use crate::archive::report::{Archiver, Report, SCENARIO};
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
-use crate::stage::Needs;
-use crate::stage::Stage;
+use crate::stage::{Needs, Stage};
 use pgcalm_host::Failure;
 
 pub use options::Options;

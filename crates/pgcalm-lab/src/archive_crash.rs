@@ -17,21 +17,14 @@ use fastrand::Rng;
 
 use crate::archive_crash::arena::Arena;
 use crate::archive_crash::part::Part;
-use crate::archive_crash::point::Interference;
-use crate::archive_crash::point::POINTS;
-use crate::archive_crash::report::Control;
-use crate::archive_crash::report::Cycle;
-use crate::archive_crash::report::Report;
-use crate::archive_crash::report::SCENARIO;
+use crate::archive_crash::point::{Interference, POINTS};
+use crate::archive_crash::report::{Control, Cycle, Report, SCENARIO};
 use crate::interrupt::Interrupt;
-use crate::options::FsType;
-use crate::options::named;
-use crate::stage::Needs;
-use crate::stage::Stage;
+use crate::options::{FsType, named};
+use crate::stage::{Needs, Stage};
 use crate::tool;
 
-pub use options::Options;
-pub use options::Sabotage;
+pub use options::{Options, Sabotage};
 
 /// Power cuts that a control has for its loss to be found; one or two do.
 const CONTROL_CYCLES: u32 = 5;

@@ -2,8 +2,7 @@
 
 use std::thread;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgcalm_host::stop::Stop;
 

@@ -1,23 +1,19 @@
 //! What has been put off when the load ends, and how long it takes to be written.
 
 use std::io::Read;
-use std::process::Child;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
 
-use crate::contest::report::Backlog;
-use crate::contest::report::BacklogAt;
+use crate::contest::report::{Backlog, BacklogAt};
 use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
-use crate::memory;
 use crate::server::Server;
-use crate::tool;
+use crate::{memory, tool};
 
 const MIB: f64 = (1 << 20) as f64;
 

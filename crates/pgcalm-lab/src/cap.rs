@@ -5,23 +5,18 @@
 //! goes into a group of its own, which together with the memory controller also owns the writeback of its pages.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::process;
 use pgcalm_host::throttle::Kind;
 use pgcalm_volume::Volume;
 
-use crate::Limit;
-use crate::Size;
 use crate::device::Device;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::volume_process::LimitsInForce;
+use crate::{Limit, Size};
 use pgcalm_host::Failure;
 
 /// The caps of one device.

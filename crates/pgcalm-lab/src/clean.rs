@@ -6,10 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 
-use crate::DEFAULT_DIR;
-use crate::DEFAULT_TORTURE_DIR;
-use crate::DEFAULT_VOLUME_DIR;
 use crate::lab_dir::LabDir;
+use crate::{DEFAULT_DIR, DEFAULT_TORTURE_DIR, DEFAULT_VOLUME_DIR};
 use pgcalm_host::Failure;
 
 /// What a clean-up has done.

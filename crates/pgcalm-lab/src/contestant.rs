@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
-use crate::options::Named;
-use crate::options::each_once;
-use crate::options::one_of;
+use crate::options::{Named, each_once, one_of};
 use pgcalm_host::Failure;
 
 /// One way of running PostgreSQL.

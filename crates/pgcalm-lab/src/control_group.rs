@@ -1,19 +1,14 @@
 //! A control group of the lab's, in the hierarchy of one controller, with a limit.
 
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::{fs, thread};
 
 use anyhow::Context;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::process;
 
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use pgcalm_host::Failure;
 
 /// What of its processes a group limits.

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use pgcalm_host::cgroup::Version;
 
-use crate::control_group::ControlGroup;
-use crate::control_group::Controller;
+use crate::control_group::{ControlGroup, Controller};
 use crate::journal::Journal;
 
 /// Microseconds in which a quota is used up; the kernel's own (default_cfs_period, kernel/sched/fair.c).

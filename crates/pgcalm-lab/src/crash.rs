@@ -1,17 +1,13 @@
 //! The end of a server without any last words.
 
-use std::fs;
 use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::bail;
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_host::{HostRoot, process};
+use rustix::process::{Pid, Signal};
 
 use crate::interrupt::Interrupt;
 use crate::tool;

@@ -4,25 +4,19 @@ use std::fs;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pgcalm_host::block_device;
 use pgcalm_volume::Volume;
-use rustix::fs::FallocateFlags;
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 
-use crate::Size;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::options::Stack;
 use crate::stacked::Stacked;
-use crate::tool;
-use crate::volume_process::LimitsInForce;
-use crate::volume_process::VolumeProcess;
+use crate::volume_process::{LimitsInForce, VolumeProcess};
+use crate::{Size, tool};
 use pgcalm_host::Failure;
 
 /// Size of the writes that fill a new image.

@@ -7,9 +7,7 @@ use anyhow::Context;
 use rustix::mount::MountFlags;
 
 use crate::Size;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::lab_dir::LabDir;
 use crate::options::DeviceStore;
 use pgcalm_host::Failure;

@@ -1,21 +1,12 @@
 //! The document that `pgcalm lab run --json` writes, and reading it back.
 
-use pgcalm_render::json::JsonError;
-use pgcalm_render::json::parse;
+use pgcalm_render::json::{JsonError, parse};
 use serde::Deserialize;
 
-use crate::archive;
-use crate::archive_crash;
-use crate::contest;
-use crate::guard;
-use crate::interference;
-use crate::predict;
-use crate::replica;
 use crate::report::Shown;
-use crate::suite;
-use crate::tenants;
-use crate::torture;
-use crate::wal_full;
+use crate::{
+    archive, archive_crash, contest, guard, interference, predict, replica, suite, tenants, torture, wal_full,
+};
 
 /// A document of any scenario.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,29 +1,20 @@
 //! File systems on devices of the lab.
 
-use std::ffi::CStr;
-use std::ffi::CString;
-use std::fs;
+use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::Context;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::ioctl::Opcode;
-use rustix::ioctl::Setter;
-use rustix::ioctl::opcode;
+use rustix::ioctl::{Opcode, Setter, opcode};
 use rustix::mount::MountFlags;
 
 use crate::device::Device;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::options::FsType;
 use crate::tool;
 use pgcalm_host::Failure;

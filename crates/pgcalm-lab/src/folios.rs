@@ -8,17 +8,11 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use anyhow::Context;
-use rustix::mm::Advice;
-use rustix::mm::MapFlags;
-use rustix::mm::ProtFlags;
-use rustix::mm::madvise;
-use rustix::mm::mmap;
-use rustix::mm::munmap;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::contest::report::Cached;
 use crate::template::for_each_file;

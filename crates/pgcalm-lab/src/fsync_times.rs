@@ -14,21 +14,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::thread::JoinHandle;
 
-use anyhow::Context;
-use anyhow::anyhow;
-use anyhow::bail;
+use anyhow::{Context, anyhow, bail};
 use pgcalm_host::HostRoot;
 use pgcalm_trace::checkpoint::Options;
-use pgcalm_trace::checkpoint::report::Checkpoint;
-use pgcalm_trace::checkpoint::report::Line;
+use pgcalm_trace::checkpoint::report::{Checkpoint, Line};
 use pgcalm_trace::report::End;
 use pgcalm_trace::stop::Stop;
-use pgcalm_trace::target::Selection;
-use pgcalm_trace::target::Target;
+use pgcalm_trace::target::{Selection, Target};
 
-use crate::contest::report::CheckpointFsync;
-use crate::contest::report::FsyncSource;
-use crate::contest::report::FsyncTimes;
+use crate::contest::report::{CheckpointFsync, FsyncSource, FsyncTimes};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::server::Server;

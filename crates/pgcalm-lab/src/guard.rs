@@ -12,11 +12,7 @@ use anyhow::Context;
 use crate::contest;
 use crate::contest::report as model;
 use crate::guard::case::Kind;
-use crate::guard::report::Case;
-use crate::guard::report::Idle;
-use crate::guard::report::Pair;
-use crate::guard::report::Report;
-use crate::guard::report::SCENARIO;
+use crate::guard::report::{Case, Idle, Pair, Report, SCENARIO};
 use crate::interrupt::Interrupt;
 
 pub use options::Options;

@@ -1,6 +1,5 @@
-use pgcalm_host::HostRoot;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::vm_sysctl;
+use pgcalm_host::{HostRoot, vm_sysctl};
 
 use crate::installation::Installation;
 use crate::report::Host;

@@ -1,14 +1,12 @@
 //! The PostgreSQL installation and the OS user that the lab runs servers with.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 use nix::unistd::User;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
+use pgcalm_host::{HostRoot, postgres};
 
 use crate::interrupt::Interrupt;
 use crate::journal::Change;

@@ -9,29 +9,23 @@ mod phase;
 mod probe;
 pub mod report;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::Size;
-use crate::cap::Capper;
-use crate::cap::Caps;
+use crate::cap::{Capper, Caps};
 use crate::device::Device;
-use crate::filesystem;
 use crate::filesystem::FileSystem;
 use crate::interference::phase::Pair;
 use crate::interference::report as model;
 use crate::interrupt::Interrupt;
 use crate::options::named;
-use crate::server::Places;
-use crate::server::Server;
-use crate::stage::Needs;
-use crate::stage::Stage;
+use crate::server::{Places, Server};
+use crate::stage::{Needs, Stage};
 use crate::tool;
+use crate::{Size, filesystem};
 
-pub use layout::LAYOUTS;
-pub use layout::Layout;
+pub use layout::{LAYOUTS, Layout};
 pub use options::Options;
 
 /// Room for the log of XFS, or the journal of ext4.

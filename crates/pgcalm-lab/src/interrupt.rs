@@ -1,8 +1,7 @@
 //! Signals that end a run early.
 
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_host::stop::Stop;

@@ -3,21 +3,14 @@
 //! The file needs no fsync: it is for the case that this process dies, not the machine; a reboot undoes everything but
 //! files, whose names are fixed.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
-use pgcalm_host::replacement;
 use pgcalm_host::replacement::Durability;
-use serde::Deserialize;
-use serde::Serialize;
+use pgcalm_host::{HostRoot, replacement};
+use serde::{Deserialize, Serialize};
 
 use crate::progress::say;
 pub use crate::restore::Change;

@@ -70,12 +70,8 @@ pub mod volume;
 pub mod wal_full;
 pub mod warm;
 
-pub use lab_dir::DEFAULT_DIR;
-pub use lab_dir::DEFAULT_TORTURE_DIR;
-pub use lab_dir::DEFAULT_VOLUME_DIR;
+pub use lab_dir::{DEFAULT_DIR, DEFAULT_TORTURE_DIR, DEFAULT_VOLUME_DIR};
 pub use load::choice::LoadChoice;
 pub use load::command_line::CommandLine;
 pub use load::workload::Workload;
-pub use pgcalm_host::quantity::Limit;
-pub use pgcalm_host::quantity::Seconds;
-pub use pgcalm_host::quantity::Size;
+pub use pgcalm_host::quantity::{Limit, Seconds, Size};

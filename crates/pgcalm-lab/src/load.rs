@@ -8,29 +8,20 @@ mod server_counts;
 pub(crate) mod workload;
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::bail;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal};
 
 use crate::journal::Undo;
 use crate::options::Distribution;
-use crate::server::Clients;
-use crate::server::Server;
-use crate::shared_file;
+use crate::server::{Clients, Server};
 use crate::stage::Stage;
-use crate::tool;
+use crate::{shared_file, tool};
 
 /// Name before the first dot of pgbench's per-transaction logs.
 pub const LOG_PREFIX: &str = "transactions";

@@ -4,26 +4,16 @@ use std::collections::BTreeMap;
 
 use pgcalm_host::block_device::DeviceStat;
 
-use crate::contest::report::Backlog;
-use crate::contest::report::Blocked;
-use crate::contest::report::Cached;
-use crate::contest::report::Checkpoint;
-use crate::contest::report::Pace;
-use crate::contest::report::Run;
-use crate::contest::report::Series;
-use crate::contest::report::ServerFailure;
-use crate::contest::report::ServerLatency;
-use crate::contest::report::Steadiness;
-use crate::contest::report::TransactionSource;
-use crate::contest::report::TroubleRun;
+use crate::contest::report::{
+    Backlog, Blocked, Cached, Checkpoint, Pace, Run, Series, ServerFailure, ServerLatency, Steadiness,
+    TransactionSource, TroubleRun,
+};
 use crate::fsync_times::FsyncRecord;
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
-use crate::server_sampler::ServerSample;
-use crate::server_sampler::server_series;
+use crate::server_sampler::{ServerSample, server_series};
 use crate::transaction_log;
-use crate::transaction_log::Source;
-use crate::transaction_log::Transactions;
+use crate::transaction_log::{Source, Transactions};
 use crate::trouble::Told;
 
 const MIB: f64 = (1 << 20) as f64;

@@ -7,13 +7,11 @@
 
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup::Version;
-use pgcalm_host::meminfo;
+use pgcalm_host::{HostRoot, meminfo};
 
 use crate::Size;
-use crate::control_group::ControlGroup;
-use crate::control_group::Controller;
+use crate::control_group::{ControlGroup, Controller};
 use crate::journal::Journal;
 use pgcalm_host::Failure;
 

@@ -1,15 +1,12 @@
 //! The server module and the libraries beside it: where they are, and what they say of themselves.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context;
 use serde_json::Value;
-use sha2::Digest;
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;

@@ -5,18 +5,14 @@
 //! that every distribution has, for a crate and its runtime.
 
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::Context;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use nix::sched::CloneFlags;
 
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::tool;
 
 /// Where `ip netns` keeps its namespaces (ip-netns(8)).

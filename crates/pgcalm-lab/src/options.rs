@@ -7,24 +7,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
 use crate::Size;
 
 pub use common::Common;
-pub(crate) use common::as_text;
-pub(crate) use common::count;
-pub(crate) use common::defaults;
-pub(crate) use common::named;
 #[cfg(test)]
 pub(crate) use common::parsed;
-pub(crate) use common::range;
-pub(crate) use common::rows;
+pub(crate) use common::{as_text, count, defaults, named};
+pub(crate) use common::{range, rows};
 pub use named::Named;
-pub(crate) use named::each_once;
-pub(crate) use named::one_of;
-pub(crate) use named::serialize_names;
+pub(crate) use named::{each_once, one_of, serialize_names};
 
 /// Options of a file system's type, as mount takes them, e.g. `nodelalloc,data=writeback`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,8 @@
-use std::io::IsTerminal;
-use std::io::Write;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
-use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// How often a passing state is printed where nobody watches live.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);

@@ -21,22 +21,18 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use crate::cap::Capper;
-use crate::device::Device;
-use crate::device::Kind;
+use crate::device::{Device, Kind};
 use crate::interrupt::Interrupt;
 use crate::network::End;
 use crate::replica::case::Kept;
 use crate::replica::pair::Pair;
 use crate::replica::report as model;
-use crate::replica::side::Base;
-use crate::replica::side::Devices;
+use crate::replica::side::{Base, Devices};
 use crate::server::settings;
 use crate::shell;
-use crate::stage::Needs;
-use crate::stage::Stage;
+use crate::stage::{Needs, Stage};
 
-pub use case::CASES;
-pub use case::Case;
+pub use case::{CASES, Case};
 pub use options::Options;
 
 /// The standby's application_name, and its slot's name.

@@ -8,8 +8,7 @@ pub(crate) mod style;
 use std::collections::BTreeMap;
 
 use pgcalm_render::document::Document;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine that a report was measured on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,31 +1,18 @@
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
-use anyhow::Context;
-use anyhow::bail;
-use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
-use pgcalm_host::mounts;
-use pgcalm_host::process;
+use anyhow::{Context, bail};
+use pgcalm_host::{HostRoot, block_device, mounts, process};
 use rustix::io::Errno;
-use rustix::ioctl::IntegerSetter;
-use rustix::ioctl::Opcode;
+use rustix::ioctl::{IntegerSetter, Opcode};
 use rustix::mount::UnmountFlags;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use serde::Deserialize;
-use serde::Serialize;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use crate::interrupt::Interrupt;
-use crate::network;
-use crate::stacked;
-use crate::tool;
+use crate::{network, stacked, tool};
 
 /// How long a server may take from SIGQUIT before it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);

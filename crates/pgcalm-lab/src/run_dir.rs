@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use crate::installation::Installation;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::lab_dir::LabDir;
 use crate::progress::say;
 

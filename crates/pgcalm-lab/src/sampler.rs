@@ -1,19 +1,14 @@
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
 use pgcalm_host::stop::Stop;
+use pgcalm_host::{HostRoot, process};
 
 use crate::background::Background;
 use crate::contest::report::Blocked;

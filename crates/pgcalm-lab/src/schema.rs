@@ -1,16 +1,8 @@
 use pgcalm_schema::Document;
 
-use crate::archive;
-use crate::archive_crash;
-use crate::contest;
-use crate::guard;
-use crate::interference;
-use crate::predict;
-use crate::replica;
-use crate::suite;
-use crate::tenants;
-use crate::torture;
-use crate::wal_full;
+use crate::{
+    archive, archive_crash, contest, guard, interference, predict, replica, suite, tenants, torture, wal_full,
+};
 
 #[test]
 fn schema_files_match_the_models_and_describe_every_field() {

@@ -1,32 +1,21 @@
 //! PostgreSQL servers of the lab.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_host::HostRoot;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use crate::crash;
 use crate::crash::SharedMemory;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::journal::Undo;
-use crate::shared_file;
-use crate::tool;
+use crate::journal::{Journal, Undo};
+use crate::{crash, shared_file, tool};
 
 /// How long a start may take: the longest part is recovery, which a copied template doesn't need.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -3,16 +3,10 @@
 //! The question reads shared memory only, so that a stall of the disks does not hold the answer; where it is held all the same, the
 //! seconds meanwhile have none. See [`ServerSeries`] for what can be relied on.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pgcalm_connect::Client;
@@ -21,8 +15,7 @@ use pgcalm_server::Version;
 use postgres::Statement;
 use serde_json::Value;
 
-use crate::background::Background;
-use crate::background::sleep_until;
+use crate::background::{Background, sleep_until};
 use crate::connection::connect;
 use crate::contest::report::ServerSeries;
 

@@ -3,15 +3,11 @@
 
 use std::fs::File;
 use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use pgcalm_host::process_file;
-use rustix::fs::CWD;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::ResolveFlags;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use crate::installation::Installation;
 

@@ -7,14 +7,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_host::HostRoot;
 
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::options::Stack;
 use crate::tool;
 use pgcalm_host::Failure;

@@ -5,37 +5,26 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 
-use crate::Size;
-use crate::device::Device;
-use crate::device::Kind;
-use crate::filesystem::FileSystem;
-use crate::filesystem::Layout;
-use crate::host_facts;
+use crate::device::{Device, Kind};
+use crate::filesystem::{FileSystem, Layout};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::lab_dir::LabDir;
 use crate::module::Module;
-use crate::mount_namespace;
 use crate::need_root::need_root;
-use crate::options::Common;
-use crate::options::FsType;
-use crate::private_dir;
+use crate::options::{Common, FsType};
 use crate::progress::Progress;
 use crate::report::Host;
 use crate::run_dir::RunDir;
-use crate::server::Places;
-use crate::server::Server;
-use crate::tool;
+use crate::server::{Places, Server};
+use crate::{Size, host_facts, mount_namespace, private_dir, tool};
 
 /// What a scenario needs besides.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,21 +1,14 @@
 //! strace, attached to processes of a server: it counts their calls, or tampers with them.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal};
 
 use crate::tool;
 

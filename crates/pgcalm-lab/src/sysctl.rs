@@ -2,9 +2,7 @@ use std::path::Path;
 
 use pgcalm_host::vm_sysctl;
 
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::options::SysctlProfile;
 use pgcalm_host::Failure;
 

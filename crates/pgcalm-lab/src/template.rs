@@ -1,22 +1,14 @@
 use std::fs;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::fchown;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use anyhow::Context;
-use anyhow::anyhow;
-use anyhow::bail;
-use rustix::fs::Advice;
-use rustix::fs::OFlags;
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::{Advice, OFlags};
 
 use crate::connection::connect_to_copy;
 use crate::installation::Installation;
@@ -25,13 +17,10 @@ use crate::journal::Change;
 use crate::lab_dir::LabDir;
 use crate::load::command_line::Told;
 use crate::load::preparation::Preparation;
-use crate::private_dir;
 use crate::progress::Progress;
-use crate::server::Server;
-use crate::server::settings;
-use crate::shared_file;
+use crate::server::{Server, settings};
 use crate::stage::Stage;
-use crate::tool;
+use crate::{private_dir, shared_file, tool};
 
 /// Counts up when what a template holds changes, so that an old one is not taken for a new one.
 const FORMAT: u32 = 1;

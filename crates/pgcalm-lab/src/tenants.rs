@@ -14,62 +14,44 @@ mod pool;
 pub mod report;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use crate::cap::Capper;
-use crate::cap::Caps;
-use crate::cap::InForce;
+use crate::cap::{Capper, Caps, InForce};
 use crate::contestant::Contestant;
-use crate::device::Device;
-use crate::device::Kind;
+use crate::device::{Device, Kind};
 use crate::filesystem::Layout;
 use crate::interrupt::Interrupt;
 use crate::lab_dir::LabDir;
-use crate::load::LOG_PREFIX;
-use crate::load::Load;
-use crate::load::Work;
 use crate::load::overtime::Overtime;
 use crate::load::preparation::Preparation;
-use crate::measure;
+use crate::load::{LOG_PREFIX, Load, Work};
 use crate::measure::Recording;
-use crate::options::Distribution;
-use crate::options::FsType;
-use crate::options::named;
+use crate::options::{Distribution, FsType, named};
 use crate::report::Latency;
 use crate::sampler::Sampler;
-use crate::server::Places;
-use crate::server::Server;
-use crate::server_log;
-use crate::stage::Needs;
-use crate::stage::Stage;
-use crate::sysctl;
+use crate::server::{Places, Server};
+use crate::stage::{Needs, Stage};
 use crate::template::Template;
 use crate::tenants::report::Contestant as ContestantReport;
 use crate::tenants::report::Instance as InstanceReport;
-use crate::tenants::report::Report;
-use crate::tenants::report::SCENARIO;
+use crate::tenants::report::{Report, SCENARIO};
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
+use crate::{measure, server_log, sysctl};
 use pgcalm_host::Failure;
 
 pub use options::Options;
 
 use client_barrier::ClientBarrier;
 use instance_limits::InstanceLimits;
-use pool::Volume;
-use pool::Volumes;
+use pool::{Volume, Volumes};
 
 /// For names of the device that all volumes are on, and of where these are mounted.
 const POOL: &str = "tenants";

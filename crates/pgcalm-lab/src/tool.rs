@@ -1,18 +1,11 @@
-use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::thread;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use std::{io, thread};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::interrupt::Interrupt;
 use pgcalm_host::Failure;

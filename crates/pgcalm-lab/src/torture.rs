@@ -17,20 +17,13 @@ use fastrand::Rng;
 
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
-use crate::options::FsType;
-use crate::options::named;
-use crate::stage::Needs;
-use crate::stage::Stage;
-use crate::torture::arena::Arena;
-use crate::torture::arena::Surroundings;
-use crate::torture::report::Control;
-use crate::torture::report::Cycle;
-use crate::torture::report::Report;
-use crate::torture::report::SCENARIO;
+use crate::options::{FsType, named};
+use crate::stage::{Needs, Stage};
+use crate::torture::arena::{Arena, Surroundings};
+use crate::torture::report::{Control, Cycle, Report, SCENARIO};
 use crate::torture::sabotage::Sabotage;
 
-pub use options::Crash;
-pub use options::Options;
+pub use options::{Crash, Options};
 
 /// Crashes that a control has for its loss to be found. Usually one or two do; twelve were too few once, since the crash must come right after a
 /// checkpoint, before the worker has flushed what that did not sync.

@@ -1,11 +1,9 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 
 use crate::report::Latency;

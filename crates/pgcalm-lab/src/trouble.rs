@@ -33,14 +33,8 @@ mod wal_kept;
 mod worker_killed;
 
 pub(crate) use files_read::reads_files;
-pub(crate) use ground::Before;
-pub(crate) use ground::Ground;
-pub(crate) use ground::Table;
-pub use list::Need;
-pub use list::TROUBLES;
-pub use list::Trouble;
-pub use list::WAL_KEPT;
-pub(crate) use running::Told;
-pub(crate) use running::Troubles;
+pub(crate) use ground::{Before, Ground, Table};
+pub use list::{Need, TROUBLES, Trouble, WAL_KEPT};
+pub(crate) use running::{Told, Troubles};
 pub use scheduled::Scheduled;
 pub(crate) use scheduled::check;

@@ -1,24 +1,19 @@
 //! `pgcalm lab up`: a server on a stage, for whoever wants to connect to it, until it is interrupted.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::meminfo::MemInfo;
 
-use crate::contest::Options;
 use crate::contest::devices::Devices;
-use crate::contest::need;
 use crate::contest::report::Cap;
-use crate::contest::with_last_words;
+use crate::contest::{Options, need, with_last_words};
 use crate::interrupt::Interrupt;
-use crate::server;
 use crate::server::Server;
-use crate::stage::Needs;
-use crate::stage::Stage;
-use crate::sysctl;
+use crate::stage::{Needs, Stage};
 use crate::template::Template;
+use crate::{server, sysctl};
 use pgcalm_host::Failure;
 
 /// How often the live line is renewed.

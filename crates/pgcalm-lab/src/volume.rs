@@ -1,27 +1,19 @@
 //! A block device that behaves like a cloud's volume, for as long as somebody wants it.
 
-use std::fmt;
-use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
-use anyhow::Context;
-use anyhow::bail;
-use pgcalm_host::HostRoot;
-use pgcalm_host::replacement;
-use pgcalm_volume::Counters;
-use pgcalm_volume::Server;
-use pgcalm_volume::Volume;
-use pgcalm_volume::VolumeError;
+use anyhow::{Context, bail};
+use pgcalm_host::{HostRoot, replacement};
+use pgcalm_volume::{Counters, Server, Volume, VolumeError};
 
-use crate::Size;
-use crate::device;
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
 use crate::lab_dir::LabDir;
 use crate::need_root::need_root;
 use crate::progress::Progress;
+use crate::{Size, device};
 use pgcalm_host::Failure;
 
 /// How often the live line changes.

@@ -4,27 +4,16 @@
 //! that is killed leaves file systems mounted on the volume: they must go on to work until `lab clean` has unmounted
 //! them. The process ends when its file system is unmounted.
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_volume::Volume;
 
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
+use crate::journal::{Change, Journal, Undo};
 use crate::progress::say;
 use crate::tool;
 use pgcalm_host::Failure;

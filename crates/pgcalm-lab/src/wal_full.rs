@@ -9,14 +9,9 @@ use anyhow::Context;
 
 use crate::contest;
 use crate::contestant::Contestant;
-use crate::guard::case::ALL_ARE_HELD;
-use crate::guard::case::LIBRARIES;
-use crate::guard::case::ON;
-use crate::guard::case::contestant;
+use crate::guard::case::{ALL_ARE_HELD, LIBRARIES, ON, contestant};
 use crate::interrupt::Interrupt;
-use crate::wal_full::report::Case;
-use crate::wal_full::report::Report;
-use crate::wal_full::report::SCENARIO;
+use crate::wal_full::report::{Case, Report, SCENARIO};
 
 pub use options::Options;
 

@@ -1,17 +1,12 @@
 //! Filling the page cache before a run.
 
-use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fs, thread};
 
-use anyhow::Context;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use rustix::fs::Advice;
 use rustix::process::Signal;
 
@@ -19,9 +14,8 @@ use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
 use crate::options::Warm;
 use crate::progress::Progress;
-use crate::shared_file;
 use crate::template::for_each_file;
-use crate::tool;
+use crate::{shared_file, tool};
 
 /// The hidden verb of `pgcalm lab` that does it in a process of its own.
 pub const VERB: &str = "warm";

@@ -20,9 +20,7 @@
 //! If none of them tells, the place is unknown; a walreceiver that says nothing, for one, may be stopped or cut off.
 
 use crate::lsn::Lsn;
-use crate::model::Bottleneck;
-use crate::model::Connection;
-use crate::model::Place;
+use crate::model::{Bottleneck, Connection, Place};
 use crate::prediction::IDLE_BYTES_PER_S;
 use crate::text::bytes;
 use crate::versions;

@@ -8,13 +8,8 @@ use postgres::types::PgLsn;
 
 use crate::error::LagError;
 use crate::lsn::Lsn;
-use crate::model::Missing;
-use crate::model::StandbyState;
-use crate::model::WalStatus;
-use crate::reading::Reading;
-use crate::reading::Sender;
-use crate::reading::Settings;
-use crate::reading::SlotReading;
+use crate::model::{Missing, StandbyState, WalStatus};
+use crate::reading::{Reading, Sender, Settings, SlotReading};
 use crate::versions;
 
 /// Which server answers, and what this role may ask it.

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use pgcalm_connect::Caller;
-use pgcalm_connect::Client;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Session;
-use pgcalm_connect::Wanted;
+use pgcalm_connect::{Caller, Client, DefaultUser, Session, Wanted};
 use pgcalm_host::HostRoot;
 
 /// Connects to the server that is meant. `application_name` is what it sees.

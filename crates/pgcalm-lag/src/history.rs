@@ -1,33 +1,19 @@
 //! What a primary said before, and what a new answer means in its light.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pgcalm_host::network::InterfaceStat;
 
-use crate::attribution;
 use crate::attribution::Observation;
 use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
-use crate::model::Checkpoint;
-use crate::model::Connection;
-use crate::model::Interface;
-use crate::model::KeptWal;
-use crate::model::LagSource;
-use crate::model::Position;
-use crate::model::Sample;
-use crate::model::Slot;
-use crate::model::Standby;
-use crate::model::StandbyState;
-use crate::model::Wal;
-use crate::model::WalNeed;
-use crate::model::WalStatus;
+use crate::model::{
+    Checkpoint, Connection, Interface, KeptWal, LagSource, Position, Sample, Slot, Standby, StandbyState, Wal, WalNeed,
+    WalStatus,
+};
 use crate::prediction::Pace;
-use crate::reading::Reading;
-use crate::reading::Sender;
-use crate::reading::SlotReading;
-use crate::segment;
+use crate::reading::{Reading, Sender, SlotReading};
+use crate::{attribution, segment};
 
 /// Longest time over which rates for predictions are taken, s.
 pub const WINDOW_S: f64 = 30.0;

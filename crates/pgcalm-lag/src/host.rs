@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, process};
 
-use crate::interface;
 use crate::interface::Addresses;
 use crate::model::Missing;
 use crate::reading::Reading;
-use crate::tcp;
 use crate::tcp::Connected;
+use crate::{interface, tcp};
 
 /// The host that this program runs on, which may or may not be the primary's.
 #[derive(Debug, Clone)]

@@ -5,9 +5,8 @@ use std::io;
 use std::net::IpAddr;
 
 use nix::ifaddrs::getifaddrs;
-use pgcalm_host::HostRoot;
-use pgcalm_host::network;
 use pgcalm_host::network::InterfaceStat;
+use pgcalm_host::{HostRoot, network};
 
 /// What the kernel sends to its own addresses goes by this one, whatever interface has the address.
 const LOOPBACK: &str = "lo";

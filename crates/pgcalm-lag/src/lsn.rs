@@ -4,11 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use postgres::types::PgLsn;
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
 use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A position in WAL, in bytes since its beginning; as text `16/B374D848`, as PostgreSQL's `pg_lsn`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

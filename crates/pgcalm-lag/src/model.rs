@@ -4,8 +4,7 @@
 //! `_per_s` a mean since the sample before. `None` means that it isn't known or doesn't exist; it never means 0.
 //! All positions are read by one statement.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::lsn::Lsn;
 

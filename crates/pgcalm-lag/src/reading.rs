@@ -2,9 +2,7 @@
 
 use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
-use crate::model::Missing;
-use crate::model::StandbyState;
-use crate::model::WalStatus;
+use crate::model::{Missing, StandbyState, WalStatus};
 
 /// One answer.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,24 +3,13 @@
 use std::io;
 use std::net::IpAddr;
 
-use netlink_packet_core::NLM_F_DUMP;
-use netlink_packet_core::NLM_F_REQUEST;
-use netlink_packet_core::NetlinkHeader;
-use netlink_packet_core::NetlinkMessage;
-use netlink_packet_core::NetlinkPayload;
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::AF_INET;
-use netlink_packet_sock_diag::constants::AF_INET6;
-use netlink_packet_sock_diag::constants::IPPROTO_TCP;
-use netlink_packet_sock_diag::inet::ExtensionFlags;
-use netlink_packet_sock_diag::inet::InetRequest;
-use netlink_packet_sock_diag::inet::InetResponse;
-use netlink_packet_sock_diag::inet::SocketId;
-use netlink_packet_sock_diag::inet::StateFlags;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
-use netlink_sys::Socket;
-use netlink_sys::SocketAddr;
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr};
 
 use crate::reading::Tcp;
 
@@ -119,8 +108,7 @@ fn dump(family: u8, socket_id: SocketId, take: &mut dyn FnMut(InetResponse)) -> 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::TcpListener;
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 

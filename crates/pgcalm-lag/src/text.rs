@@ -2,22 +2,11 @@
 
 use std::fmt::Write;
 
-use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::presets;
+use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::model::Bottleneck;
-use crate::model::Interface;
-use crate::model::LagSource;
-use crate::model::Line;
-use crate::model::Place;
-use crate::model::Position;
-use crate::model::Sample;
-use crate::model::Slot;
-use crate::model::Standby;
-use crate::model::StandbyState;
-use crate::model::WalStatus;
+use crate::model::{
+    Bottleneck, Interface, LagSource, Line, Place, Position, Sample, Slot, Standby, StandbyState, WalStatus,
+};
 
 /// Stands for what isn't known or doesn't exist.
 const NONE: &str = "–";

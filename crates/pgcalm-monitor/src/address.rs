@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use pgcalm_connect::Address;
-use pgcalm_connect::Caller;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Found;
-use pgcalm_connect::Session;
+use pgcalm_connect::{Address, Caller, DefaultUser, Found, Session};
 
 use pgcalm_host::Failure;
 

@@ -1,17 +1,12 @@
 //! The instances of this host, and how to reach them.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pgcalm_connect::Found;
-use pgcalm_host::HostRoot;
-use pgcalm_host::instance;
 use pgcalm_host::instance::Instance;
-use pgcalm_host::postmaster;
 use pgcalm_host::postmaster::Candidate;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
-use pgcalm_host::unix_socket;
+use pgcalm_host::{HostRoot, instance, postmaster, process, unix_socket};
 
 /// What was found.
 #[derive(Debug, Default)]

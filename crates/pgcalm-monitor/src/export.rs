@@ -5,16 +5,12 @@ mod textfile;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::Monitor;
-use crate::Options;
 use crate::export::http::Listener;
 use crate::export::textfile::Textfile;
-use crate::metrics;
-use crate::model::Host;
-use crate::model::Reachability;
+use crate::model::{Host, Reachability};
+use crate::{Monitor, Options, metrics};
 use pgcalm_host::Failure;
 
 /// How often a stop is looked for.

@@ -1,9 +1,7 @@
 //! The samples of the last hour, for looking back.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::model::Host;
@@ -155,8 +153,7 @@ fn expand(compressed: &[u8]) -> Option<Host> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Identity;
-    use crate::model::Instance;
+    use crate::model::{Identity, Instance};
 
     fn sample(time_ms: u64) -> Host {
         Host {

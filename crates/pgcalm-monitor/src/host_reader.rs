@@ -1,23 +1,14 @@
 //! Reads what concerns the host as a whole: dirty memory, disks and network interfaces.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::Unknown;
-use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::dirty_threshold::DirtyThresholds;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::network;
-use pgcalm_host::vm_sysctl;
+use pgcalm_host::{HostRoot, Unknown, block_device, network, vm_sysctl};
 
-use crate::model::Device;
-use crate::model::Interface;
-use crate::model::Memory;
-use crate::model::Missing;
-use crate::model::Subject;
+use crate::model::{Device, Interface, Memory, Missing, Subject};
 use crate::rates;
 
 /// Dirty memory and the thresholds of the kernel.

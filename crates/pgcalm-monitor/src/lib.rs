@@ -34,7 +34,5 @@ mod volumes;
 mod waits;
 mod watcher;
 
-pub use history::History;
-pub use history::HistoryLimits;
-pub use monitor::Monitor;
-pub use monitor::Options;
+pub use history::{History, HistoryLimits};
+pub use monitor::{Monitor, Options};

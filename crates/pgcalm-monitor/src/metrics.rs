@@ -15,11 +15,9 @@ mod wal;
 #[cfg(test)]
 mod document;
 
-use crate::model::Host;
-use crate::model::Instance;
+use crate::model::{Host, Instance};
 
-pub use exposition::classic;
-pub use exposition::openmetrics;
+pub use exposition::{classic, openmetrics};
 
 /// The label that names an instance: `instance` is Prometheus's own name for what it scrapes.
 const SERVER: &str = "server";

@@ -1,46 +1,26 @@
 //! Puts samples together, at an interval.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pgcalm_connect::Address;
-use pgcalm_host::HostRoot;
-use pgcalm_host::instance;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::process_file;
+use pgcalm_host::{HostRoot, instance};
 
-use crate::address;
-use crate::discovery;
 use crate::discovery::Key;
-use crate::history::History;
-use crate::history::HistoryLimits;
-use crate::host_reader;
-use crate::host_reader::Disks;
-use crate::host_reader::Interfaces;
-use crate::model::Host;
-use crate::model::Identity;
-use crate::model::Instance;
-use crate::model::Missing;
-use crate::model::Reachability;
-use crate::model::Subject;
-use crate::model::Volume;
+use crate::history::{History, HistoryLimits};
+use crate::host_reader::{Disks, Interfaces};
+use crate::model::{Host, Identity, Instance, Missing, Reachability, Subject, Volume};
 use crate::server::Facts;
-use crate::volumes;
 use crate::watcher::Watcher;
+use crate::{address, discovery, host_reader, volumes};
 use pgcalm_host::Failure;
 
 /// New instances, and changed limits, are looked for at this interval.

@@ -2,14 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Counters;
-use crate::model::Device;
-use crate::model::DeviceRates;
-use crate::model::Interface;
-use crate::model::InterfaceRates;
-use crate::model::Module;
-use crate::model::ModuleRates;
-use crate::model::Rates;
+use crate::model::{Counters, Device, DeviceRates, Interface, InterfaceRates, Module, ModuleRates, Rates};
 
 /// Rates of a server; `None` if it was restarted or its statistics were reset in between, or no time has passed.
 pub fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Option<Rates> {

@@ -10,21 +10,14 @@ mod module;
 mod replication;
 mod session;
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_connect::Address;
-use pgcalm_connect::ConnectError;
-use pgcalm_connect::with_cause;
+use pgcalm_connect::{Address, ConnectError, with_cause};
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use postgres::Error;
 
-use crate::model::Counters;
-use crate::model::Instance;
-use crate::model::Module;
-use crate::model::Reachability;
-use crate::model::Subject;
+use crate::model::{Counters, Instance, Module, Reachability, Subject};
 use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;

@@ -2,25 +2,13 @@
 
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::Unknown;
 use pgcalm_host::block_device::BlockDevice;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
-use pgcalm_host::file_system;
-use pgcalm_host::instance::Instance;
-use pgcalm_host::instance::Role;
-use pgcalm_host::mounts;
-use pgcalm_host::throttle;
-use pgcalm_host::throttle::Kind;
-use pgcalm_host::throttle::Limit;
+use pgcalm_host::cgroup::{Hierarchy, Version};
+use pgcalm_host::instance::{Instance, Role};
+use pgcalm_host::throttle::{Kind, Limit};
+use pgcalm_host::{HostRoot, Unknown, file_system, mounts, throttle};
 
-use crate::model::Cap;
-use crate::model::Caps;
-use crate::model::Missing;
-use crate::model::Module;
-use crate::model::Subject;
-use crate::model::Volume;
+use crate::model::{Cap, Caps, Missing, Module, Subject, Volume};
 
 /// The volumes of an instance whose processes may be looked at: data first, then in the order of their roles.
 pub fn of_instance(root: &HostRoot, instance: &Instance, missing: &mut Vec<Missing>) -> Vec<Volume> {

@@ -1,24 +1,15 @@
 //! Watches one server, in a thread of its own.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgcalm_connect::Address;
 use pgcalm_host::HostRoot;
 
-use crate::model::Instance;
-use crate::model::Reachability;
-use crate::server::Facts;
-use crate::server::Memory;
-use crate::server::Server;
+use crate::model::{Instance, Reachability};
+use crate::server::{Facts, Memory, Server};
 
 /// A server that does not answer for so long is shown as hung, and its last sample no more.
 const HUNG_AFTER: Duration = Duration::from_secs(3);

@@ -7,19 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgcalm_host::instance::Role;
-use pgcalm_monitor::Monitor;
-use pgcalm_monitor::Options;
-use pgcalm_monitor::model::ArchiveState;
-use pgcalm_monitor::model::CheckpointPhase;
-use pgcalm_monitor::model::CheckpointSource;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Reachability;
-use pgcalm_monitor::model::ServerRole;
-use pgcalm_monitor::model::Subject;
-use pgcalm_monitor::model::WaitCause;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_monitor::model::{
+    ArchiveState, CheckpointPhase, CheckpointSource, Host, Instance, Reachability, ServerRole, Subject, WaitCause,
+};
+use pgcalm_monitor::{Monitor, Options};
+use rustix::process::{Pid, Signal};
 use support::Servers;
 
 /// Generous: what is waited for comes within a second or two on a machine that has nothing else to do.

@@ -14,8 +14,7 @@ mod verdict;
 
 use crate::model::outlook::outlook;
 use crate::model::use_of::Caps;
-use crate::report::Observation;
-use crate::report::Prediction;
+use crate::report::{Observation, Prediction};
 
 /// What is expected of the server in the long run.
 pub fn predict(observation: Observation) -> Prediction {

@@ -5,8 +5,7 @@
 
 pub mod text;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// [`Device::caps_source`] of caps that were given by options.
 pub(crate) const OPTIONS: &str = "options";

@@ -12,8 +12,7 @@ pub mod path;
 pub mod standalone;
 pub mod style;
 
-use axis::TimeAxis;
-use axis::ValueAxis;
+use axis::{TimeAxis, ValueAxis};
 use style::Style;
 
 /// What is drawn, without how.

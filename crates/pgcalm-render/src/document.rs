@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use maud::Markup;
 
 use crate::chart::Chart;
-use crate::number::MISSING;
-use crate::number::short;
+use crate::number::{MISSING, short};
 
 /// All that is said.
 #[derive(Debug, Default)]

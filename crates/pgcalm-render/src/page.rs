@@ -4,10 +4,7 @@
 //! maud that stays Rust that the compiler checks, SVG comes from the same macro, and everything not marked
 //! `PreEscaped` is escaped. Only our own style sheet, script and the escaped JSON of [`series_data`] are so marked.
 
-use maud::DOCTYPE;
-use maud::Markup;
-use maud::PreEscaped;
-use maud::html;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 /// Nothing may be loaded or run, whatever a report's strings say.

@@ -1,10 +1,7 @@
 //! Text for a terminal: tables and wrapped lines.
 
-use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::Table;
-use comfy_table::TableComponent;
 use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, Table, TableComponent};
 
 use crate::number::printable;
 

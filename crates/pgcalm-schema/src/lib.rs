@@ -4,8 +4,7 @@
 //! program need not carry the generator. Each function panics where schema and model differ.
 //! `UPDATE_SCHEMA=1 cargo test -p CRATE schema` writes the schemas anew after a change of a crate's models.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 

@@ -1,8 +1,7 @@
 //! What the archiver has done.
 
 use pgcalm_connect::Client;
-use postgres::Error;
-use postgres::Row;
+use postgres::{Error, Row};
 
 /// Subquery for [`Archiver`].
 pub const ARCHIVER: &str = "(SELECT archived_count, failed_count, last_failed_wal, \

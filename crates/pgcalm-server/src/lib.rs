@@ -14,15 +14,9 @@ mod writes;
 use pgcalm_connect::Client;
 use postgres::Error;
 
-pub use crate::archiver::ARCHIVER;
-pub use crate::archiver::Archiver;
-pub use crate::module::MODULE_SCHEMA;
-pub use crate::module::extension_schema;
-pub use crate::module::module_schema;
-pub use crate::settings::Setting;
-pub use crate::settings::Settings;
-pub use crate::settings::unit_bytes;
-pub use crate::settings::unit_seconds;
+pub use crate::archiver::{ARCHIVER, Archiver};
+pub use crate::module::{MODULE_SCHEMA, extension_schema, module_schema};
+pub use crate::settings::{Setting, Settings, unit_bytes, unit_seconds};
 pub use crate::text::Text;
 pub use crate::wal::Wal;
 pub use crate::writes::Writes;

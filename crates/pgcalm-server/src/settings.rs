@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use pgcalm_connect::Client;
-use postgres::Error;
-use postgres::Row;
+use postgres::{Error, Row};
 
 use crate::Text;
 

@@ -1,5 +1,4 @@
-use postgres::types::FromSql;
-use postgres::types::Type;
+use postgres::types::{FromSql, Type};
 
 /// Text of the server's that may be in any encoding: what a user, a path or a setting is called in the configuration or in
 /// the shared catalogs. The server hands it on as it is, and bytes that are no UTF-8 show as U+FFFD here. Read as a

@@ -1,8 +1,7 @@
 //! WAL that was generated.
 
 use pgcalm_connect::Client;
-use postgres::Error;
-use postgres::Row;
+use postgres::{Error, Row};
 
 use crate::Version;
 

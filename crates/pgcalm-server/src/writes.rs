@@ -1,8 +1,7 @@
 //! Who wrote buffers, and checkpoints.
 
 use pgcalm_connect::Client;
-use postgres::Error;
-use postgres::Row;
+use postgres::{Error, Row};
 
 use crate::Version;
 

@@ -1,20 +1,12 @@
 //! The views of a real server. `bench/test-versions` runs this in the chroot of each version, with PG_BINDIR.
 
 use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_connect::Address;
-use pgcalm_connect::Client;
-use pgcalm_server::Archiver;
-use pgcalm_server::Settings;
-use pgcalm_server::Version;
-use pgcalm_server::Wal;
-use pgcalm_server::Writes;
-use pgcalm_server::module_schema;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
+use pgcalm_connect::{Address, Client};
+use pgcalm_server::{Archiver, Settings, Version, Wal, Writes, module_schema};
 use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::{need, programs};
 
 /// Whether servers can be run as another user; if not, says so.
 fn can_run() -> bool {

@@ -9,8 +9,7 @@ pub mod server;
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// As long as a slow machine may need.
 pub const PATIENCE: Duration = Duration::from_secs(120);

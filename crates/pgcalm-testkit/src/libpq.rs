@@ -1,11 +1,7 @@
 //! libpq itself, to hold against it what is made to be as it is. It is loaded where a test asks: no program is linked to it.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
-use std::ffi::CString;
-use std::ffi::c_char;
-use std::ffi::c_int;
-use std::ffi::c_void;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 

@@ -2,17 +2,14 @@
 
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
-use pgcalm_host::postgres;
+use pgcalm_host::cgroup::{Hierarchy, Version};
+use pgcalm_host::{HostRoot, postgres};
 use pgcalm_lab::cap::Capper;
 use pgcalm_lab::journal::Journal;
 use pgcalm_trace::usdt::notes::Notes;
 
-use crate::libpq;
-use crate::module_directory;
 use crate::programs::bindir;
+use crate::{libpq, module_directory};
 
 /// Something that not every machine has.
 pub struct Need {

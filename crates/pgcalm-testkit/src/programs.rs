@@ -3,13 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::User;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
+use pgcalm_host::{HostRoot, postgres};
 
 /// Directory of the programs that tests run: PostgreSQL 15's, or those of `PG_CONFIG`.
 pub fn bindir() -> Option<PathBuf> {

@@ -1,10 +1,7 @@
 //! Figures as text, in few characters.
 
-use chrono::DateTime;
-use chrono::FixedOffset;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::bytes;
-use pgcalm_render::number::short;
+use chrono::{DateTime, FixedOffset};
+use pgcalm_render::number::{MISSING, bytes, short};
 
 /// A count of bytes: `98 MB`, `1.2 GB`.
 pub fn byte_count(value: u64) -> String {

@@ -1,12 +1,8 @@
 //! Which key asks for what; the list of keys that is shown is made of the same table.
 
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyEventKind;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::state::Command;
-use crate::state::Page;
+use crate::state::{Command, Page};
 
 /// A line of the list of keys.
 #[derive(Debug)]

@@ -2,14 +2,9 @@
 
 use ratatui::text::Line;
 
-use crate::format;
-use crate::row;
-use crate::scene::Scene;
-use crate::scene::names;
-use crate::screen;
-use crate::section;
-use crate::section::Context;
-use crate::section::missing;
+use crate::scene::{Scene, names};
+use crate::section::{Context, missing};
+use crate::{format, row, screen, section};
 
 /// The overview with all that it can have, however long, and all that is missing; lines are not cut, names of
 /// instances are if all of it would take more than `width` columns. No curves: there are only two samples. Each line ends in a newline.

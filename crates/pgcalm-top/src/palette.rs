@@ -3,9 +3,7 @@
 //! Only the terminal's own colours, as its user has set them, and never a background: white or black, or yellow on
 //! white, would vanish on half of all terminals. Nothing is told by colour alone, so that NO_COLOR loses nothing.
 
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 
 /// The styles of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

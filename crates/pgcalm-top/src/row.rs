@@ -1,10 +1,8 @@
 //! Lines of the picture, of which a small terminal leaves out those that matter least.
 
-use pgcalm_render::number::ellipsis;
-use pgcalm_render::number::printable;
+use pgcalm_render::number::{ellipsis, printable};
 use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 use crate::palette::Palette;
 

@@ -1,35 +1,22 @@
 //! The loop around the pictures: samples and keys come in, pictures go out.
 
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use chrono::Local;
-use chrono::Offset;
+use chrono::{Local, Offset};
 use pgcalm_host::Failure;
 use pgcalm_monitor::Monitor;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Reachability;
+use pgcalm_monitor::model::{Host, Instance, Reachability};
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::Event;
 
-use crate::keys;
-use crate::once;
 use crate::palette::Palette;
-use crate::scene::Scene;
-use crate::scene::names;
-use crate::screen;
-use crate::state::Command;
-use crate::state::Moment;
-use crate::state::State;
-use crate::state::Then;
-use crate::terminal;
+use crate::scene::{Scene, names};
+use crate::state::{Command, Moment, State, Then};
 use crate::terminal::Screen;
 use crate::track::Track;
+use crate::{keys, once, screen, terminal};
 
 /// How soon a signal or a new sample is noticed.
 const LOOK: Duration = Duration::from_millis(100);

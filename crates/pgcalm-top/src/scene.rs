@@ -1,16 +1,13 @@
 //! What a picture is made of, and nothing else: with the same scene and the same size it is the same picture.
 
 use chrono::FixedOffset;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
+use pgcalm_monitor::model::{Host, Instance};
 
 use crate::palette::Palette;
 use crate::series::Series;
-use crate::state::Moment;
-use crate::state::State;
+use crate::state::{Moment, State};
 use crate::track;
-use crate::track::Figures;
-use crate::track::Track;
+use crate::track::{Figures, Track};
 
 /// Parts of the interval between two pictures after which a moment without one counts as a gap: some pictures come late.
 const GAP_INTERVALS: f64 = 2.5;

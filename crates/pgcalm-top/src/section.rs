@@ -13,20 +13,14 @@ pub mod replication;
 pub mod sessions;
 pub mod throughput;
 
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Reachability;
+use pgcalm_monitor::model::{Host, Instance, Reachability};
 use ratatui::text::Span;
 
-use crate::bar;
-use crate::format;
 use crate::palette::Palette;
-use crate::row::LABEL_WIDTH;
-use crate::row::Row;
-use crate::row::field;
+use crate::row::{LABEL_WIDTH, Row, field};
 use crate::scene::Scene;
-use crate::series::Series;
-use crate::series::Worst;
+use crate::series::{Series, Worst};
+use crate::{bar, format};
 
 /// Columns before the curve of a row.
 const FIGURE_WIDTH: usize = 27;

@@ -3,13 +3,9 @@
 //! The monitor keeps whole samples compressed; drawing a curve from those would take unpacking hundreds of them for every
 //! picture.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use pgcalm_monitor::model::DeviceRates;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::WaitCause;
+use pgcalm_monitor::model::{DeviceRates, Host, Instance, WaitCause};
 
 use crate::series::Series;
 

@@ -2,42 +2,25 @@
 
 pub mod report;
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use pgcalm_host::server_process::Role;
 
-use crate::clock;
 use crate::clock::monotonic_ns;
-use crate::connect::report::Connection;
-use crate::connect::report::Hanging;
-use crate::connect::report::Line;
-use crate::connect::report::PHASES;
-use crate::connect::report::Phase;
-use crate::connect::report::PhaseCalls;
-use crate::connect::report::PhaseName;
-use crate::connect::report::Summary;
-use crate::kernel_symbols::KernelSymbols;
-use crate::kernel_symbols::Stacks;
-use crate::operations::OperationKey;
-use crate::operations::OperationTotal;
-use crate::probes::connect::Connect;
-use crate::probes::connect::Finished;
+use crate::connect::report::{Connection, Hanging, Line, PHASES, Phase, PhaseCalls, PhaseName, Summary};
+use crate::kernel_symbols::{KernelSymbols, Stacks};
+use crate::operations::{OperationKey, OperationTotal};
+use crate::probes::connect::{Connect, Finished};
 use crate::report::EndReason;
 use crate::session::Session;
 use crate::stop::Stop;
-use crate::syscalls;
 use crate::target::Target;
-use crate::waits::Activity;
-use crate::waits::Charge;
-use crate::waits::ChargeKey;
-use crate::why::attribution;
-use crate::why::attribution::Spent;
-use crate::why::attribution::WalLoad;
-use crate::why::attribution::What;
+use crate::waits::{Activity, Charge, ChargeKey};
+use crate::why::attribution::{Spent, WalLoad, What};
 use crate::why::report::Stack;
-use crate::why::stack_class;
+use crate::why::{attribution, stack_class};
+use crate::{clock, syscalls};
 
 /// What is to be traced.
 #[derive(Debug, Clone)]

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::Address;
-use pgcalm_connect::Caller;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Session;
+use pgcalm_connect::{Address, Caller, DefaultUser, Session};
 
 /// What errors begin with.
 pub(crate) const OPTION: &str = "--connect";

@@ -1,12 +1,9 @@
 //! Connections to the traced server.
 
 use anyhow::Context;
-use pgcalm_connect::Address;
-use pgcalm_connect::Client;
-use pgcalm_connect::Found;
+use pgcalm_connect::{Address, Client, Found};
 
-use crate::connect_option::CALLER;
-use crate::connect_option::OPTION;
+use crate::connect_option::{CALLER, OPTION};
 use crate::polling;
 use crate::target::Target;
 use pgcalm_host::Failure;

@@ -2,24 +2,17 @@
 
 pub mod report;
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::clock;
 use crate::clock::monotonic_ns;
-use crate::io::report::Calls;
-use crate::io::report::Interval;
-use crate::io::report::Line;
-use crate::io::report::Operation;
-use crate::io::report::Process;
-use crate::operations::OperationKey;
-use crate::operations::OperationTotal;
+use crate::io::report::{Calls, Interval, Line, Operation, Process};
+use crate::operations::{OperationKey, OperationTotal};
 use crate::probes::io::Io;
 use crate::report::EndReason;
 use crate::report::file_kind::FileKind;
-use crate::session::Session;
-use crate::session::Status;
+use crate::session::{Session, Status};
 use crate::stop::Stop;
 use crate::target::Target;
 

@@ -1,8 +1,7 @@
 //! What bpf/operations.bpf.h has counted.
 
 use crate::histogram::KernelHistogram;
-use crate::io::report::OPERATIONS;
-use crate::io::report::Operation;
+use crate::io::report::{OPERATIONS, Operation};
 use crate::report::file_kind::FileKind;
 use crate::waits;
 

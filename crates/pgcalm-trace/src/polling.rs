@@ -1,13 +1,11 @@
 //! Waiting without eBPF: between two readings of the server's views.
 
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgcalm_host::process::Process;
 
-use crate::report::EndReason;
-use crate::report::Missing;
+use crate::report::{EndReason, Missing};
 use crate::stop::Stop;
 use crate::target::Target;
 

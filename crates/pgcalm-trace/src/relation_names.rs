@@ -3,19 +3,15 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use anyhow::Context;
-use anyhow::bail;
-use pgcalm_connect::Address;
-use pgcalm_connect::Client;
+use anyhow::{Context, bail};
+use pgcalm_connect::{Address, Client};
 use pgcalm_server::Text;
 
 use crate::checkpoint::report::Checkpoint;
-use crate::connect_option;
-use crate::connection;
 use crate::locks::report::LockWaits;
-use crate::polling;
 use crate::session::Session;
 use crate::target::Target;
+use crate::{connect_option, connection, polling};
 
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
 pub struct Names {

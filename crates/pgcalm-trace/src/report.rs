@@ -7,8 +7,7 @@ pub mod file_kind;
 pub mod histogram;
 pub mod view;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// First line: which server, how it is traced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,9 +3,7 @@
 use std::sync::mpsc;
 
 use anyhow::Context;
-use libbpf_rs::MapCore;
-use libbpf_rs::RingBuffer;
-use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 
 /// Something that wakes [`Session::wait`](crate::session::Session::wait).
 pub trait Wake {

@@ -1,10 +1,6 @@
 use pgcalm_schema::Document;
 
-use crate::checkpoint;
-use crate::connect;
-use crate::io;
-use crate::locks;
-use crate::why;
+use crate::{checkpoint, connect, io, locks, why};
 
 #[test]
 fn schema_files_match_the_models_and_describe_every_field() {

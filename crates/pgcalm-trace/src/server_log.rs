@@ -5,8 +5,7 @@
 pub mod message;
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use pgcalm_host::process_file;

@@ -2,11 +2,8 @@
 
 use std::fs;
 
-use anyhow::Context;
-use anyhow::bail;
-use object::Object;
-use object::ObjectSegment;
-use object::ObjectSymbol;
+use anyhow::{Context, bail};
+use object::{Object, ObjectSegment, ObjectSymbol};
 
 use crate::target::Target;
 

@@ -1,46 +1,24 @@
 //! What all verbs do alike: attach, run until something ends it, detach.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
-use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
-use std::time::Instant;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::OpenMapMut;
-use libbpf_rs::ProgramMut;
-use libbpf_rs::UprobeOpts;
+use libbpf_rs::{Link, MapCore, OpenMapMut, ProgramMut, UprobeOpts};
 use pgcalm_host::process::Process;
-use pgcalm_host::server_process::Role;
-use pgcalm_host::server_process::Title;
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::process::Pid;
-use rustix::process::PidfdFlags;
+use pgcalm_host::server_process::{Role, Title};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
 
-use crate::clock;
-use crate::error::host_apart;
-use crate::error::server_ended;
-use crate::polling;
-use crate::probes::server_processes::ProcessChange;
-use crate::probes::server_processes::ServerProcesses;
-use crate::report::Drops;
-use crate::report::End;
-use crate::report::EndReason;
-use crate::report::Missing;
-use crate::report::Server;
-use crate::report::Start;
+use crate::error::{host_apart, server_ended};
+use crate::probes::server_processes::{ProcessChange, ServerProcesses};
+use crate::report::{Drops, End, EndReason, Missing, Server, Start};
 use crate::ring::Wake;
 use crate::stop::Stop;
 use crate::target::Target;
-use crate::tracefs;
-use crate::usdt::Places;
-use crate::usdt::Probes;
+use crate::usdt::{Places, Probes};
+use crate::{clock, polling, tracefs};
 use pgcalm_host::Failure;
 
 /// Longest time between two looks at the state of the trace.

@@ -1,23 +1,14 @@
 //! Which server is traced.
 
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use object::Object;
-use object::ObjectSection;
-use object::ReadCache;
-use pgcalm_host::HostRoot;
-use pgcalm_host::choice;
+use object::{Object, ObjectSection, ReadCache};
 use pgcalm_host::choice::Known;
-use pgcalm_host::instance;
-use pgcalm_host::postmaster;
-use pgcalm_host::postmaster::Candidate;
-use pgcalm_host::postmaster::Postmaster;
-use pgcalm_host::process;
-use pgcalm_host::server_process;
+use pgcalm_host::postmaster::{Candidate, Postmaster};
 use pgcalm_host::server_process::Title;
+use pgcalm_host::{HostRoot, choice, instance, postmaster, process, server_process};
 
 use crate::connect_option;
 use pgcalm_host::Failure;

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use nix::sched::CloneFlags;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::mount::MountFlags;
-use rustix::mount::MountPropagationFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags};
 
 use pgcalm_host::Failure;
 

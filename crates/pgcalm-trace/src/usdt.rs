@@ -3,20 +3,12 @@
 pub mod argument;
 pub mod notes;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use anyhow::bail;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramMut;
-use libbpf_rs::UprobeMultiOpts;
-use libbpf_rs::UprobeOpts;
+use anyhow::{Context, bail};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, UprobeMultiOpts, UprobeOpts};
 
-use crate::usdt::argument::Argument;
-use crate::usdt::argument::MAX_ARGUMENTS;
+use crate::usdt::argument::{Argument, MAX_ARGUMENTS};
 use crate::usdt::notes::Notes;
 
 /// What PostgreSQL's probes are declared under.

@@ -1,11 +1,9 @@
 //! What bpf/waits.bpf.h has charged.
 
 use anyhow::Context;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
+use libbpf_rs::{MapCore, MapFlags};
 
-use crate::report::file_kind::FILE_KINDS;
-use crate::report::file_kind::FileKind;
+use crate::report::file_kind::{FILE_KINDS, FileKind};
 use crate::syscalls::NO_SYSCALL;
 
 /// The kernel's work function that lets throttled bios go, block/blk-throttle.c.

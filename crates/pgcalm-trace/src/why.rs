@@ -15,19 +15,16 @@ pub mod without_ebpf;
 
 use std::time::Duration;
 
-use crate::clock::NS_PER_S;
-use crate::clock::monotonic_ns;
+use crate::clock::{NS_PER_S, monotonic_ns};
 use crate::error::host_apart;
 use crate::kernel_symbols::KernelSymbols;
 use crate::probes::why::Why;
 use crate::random::Random;
 use crate::report::EndReason;
-use crate::session::Session;
-use crate::session::Status;
+use crate::session::{Session, Status};
 use crate::stop::Stop;
 use crate::target::Target;
-use crate::why::report::Line;
-use crate::why::report::Summary;
+use crate::why::report::{Line, Summary};
 use crate::why::second::Seconds;
 
 /// What is to be traced.

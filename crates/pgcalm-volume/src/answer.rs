@@ -2,8 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fuser::ReplyData;
-use fuser::ReplyWrite;
+use fuser::{ReplyData, ReplyWrite};
 
 use crate::buffer::Buffer;
 

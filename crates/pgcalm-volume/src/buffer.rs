@@ -1,8 +1,5 @@
-use std::ops::Deref;
-use std::ops::DerefMut;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The largest request that the kernel sends, `max_write` and `max_pages` of FUSE.
 pub(crate) const LARGEST: usize = 1 << 20;

@@ -2,18 +2,12 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::io;
 use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::answer::Answer;
 

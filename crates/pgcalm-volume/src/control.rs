@@ -6,22 +6,16 @@
 //! changes nothing: whoever steered may have been killed, and a mounted file system whose volume goes would hang. For the
 //! same reason a hang ends by itself.
 
-use std::io;
-use std::io::BufRead;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::Server;
-use crate::Volume;
-use crate::VolumeError;
 use crate::server::Handle;
+use crate::{Server, Volume, VolumeError};
 
 /// A device that is silent for longer is taken for dead by some kernels (hung_task_timeout_secs is 120 s).
 const LONGEST_HANG: Duration = Duration::from_secs(60);

@@ -1,7 +1,6 @@
 //! What a volume has done.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sums since the volume was made. Requests are those that arrived, as the kernel sent them; operations are what the
 /// provider would count.

@@ -1,47 +1,22 @@
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use fuser::Errno;
-use fuser::FileAttr;
-use fuser::FileHandle;
-use fuser::FileType;
-use fuser::Filesystem;
-use fuser::FopenFlags;
-use fuser::Generation;
-use fuser::INodeNo;
-use fuser::InitFlags;
-use fuser::KernelConfig;
-use fuser::LockOwner;
-use fuser::OpenFlags;
-use fuser::ReplyAttr;
-use fuser::ReplyData;
-use fuser::ReplyDirectory;
-use fuser::ReplyEmpty;
-use fuser::ReplyEntry;
-use fuser::ReplyOpen;
-use fuser::ReplyWrite;
-use fuser::Request;
-use fuser::WriteFlags;
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
+    WriteFlags,
+};
 
-use crate::Counters;
-use crate::Limiter;
-use crate::Limits;
-use crate::answer::Answer;
-use crate::answer::Kind;
+use crate::answer::{Answer, Kind};
 use crate::backing::Backing;
-use crate::buffer::LARGEST;
-use crate::buffer::Pool;
-use crate::completion::Clock;
-use crate::completion::Completions;
+use crate::buffer::{LARGEST, Pool};
+use crate::completion::{Clock, Completions};
 use crate::limiter::Direction;
+use crate::{Counters, Limiter, Limits};
 
 /// The one file.
 pub(crate) const FILE: &str = "volume";

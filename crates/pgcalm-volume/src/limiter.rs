@@ -8,9 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use crate::limits::Allowance;
-use crate::limits::Limits;
-use crate::limits::Rate;
+use crate::limits::{Allowance, Limits, Rate};
 
 /// How far a limit's clock may be behind: what went unused for longer is lost. Without any, the time that a client takes
 /// between an answer and its next request would be lost each time. Over T it lets a volume do (T + SLACK) / T of its limit.

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::Allowance;
-use crate::limits::Burst;
-use crate::limits::Limits;
-use crate::limits::Rate;
+use crate::limits::{Allowance, Burst, Limits, Rate};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

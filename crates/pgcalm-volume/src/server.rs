@@ -1,26 +1,18 @@
 //! The file `volume` in a FUSE mount.
 
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{io, thread};
 
-use fuser::Config;
-use fuser::MountOption;
-use fuser::Session;
+use fuser::{Config, MountOption, Session};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::Counters;
-use crate::Limits;
-use crate::VolumeError;
 use crate::backing::Backing;
-use crate::file_system::FILE;
-use crate::file_system::FileSystem;
-use crate::file_system::State;
+use crate::file_system::{FILE, FileSystem, State};
+use crate::{Counters, Limits, VolumeError};
 
 /// Threads that take requests and do their I/O on the backing file. They don't wait for a request's time, only for the
 /// file, so there are fewer than the queue is deep.

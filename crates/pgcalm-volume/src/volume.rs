@@ -4,20 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use pgcalm_host::quantity;
-use pgcalm_host::quantity::COUNT;
-use pgcalm_host::quantity::PER_SECOND;
-use pgcalm_host::quantity::Quantity;
-use pgcalm_host::quantity::Size;
+use pgcalm_host::quantity::{COUNT, PER_SECOND, Quantity, Size};
 
 use crate::latency::Latency;
-use crate::limits::Allowance;
-use crate::limits::Burst;
-use crate::limits::Limits;
-use crate::limits::Rate;
+use crate::limits::{Allowance, Burst, Limits, Rate};
 use crate::profiles;
-use crate::profiles::DEPTH;
-use crate::profiles::PROFILES;
-use crate::profiles::Profile;
+use crate::profiles::{DEPTH, PROFILES, Profile};
 
 /// What may follow the profile's name, in the order in which it is printed.
 pub const KEYS: [&str; 12] = [

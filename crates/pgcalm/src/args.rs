@@ -17,29 +17,13 @@ pub mod volume;
 
 use std::path::PathBuf;
 
-use clap::Arg;
-use clap::Args;
-use clap::Command;
-use clap::CommandFactory;
-use clap::FromArgMatches;
-use clap::Parser;
-use clap::Subcommand;
-use pgcalm_host::quantity::PORT;
-use pgcalm_host::quantity::number;
-use pgcalm_lab::archive;
-use pgcalm_lab::archive_crash;
-use pgcalm_lab::contest;
-use pgcalm_lab::guard;
-use pgcalm_lab::interference;
-use pgcalm_lab::options;
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use pgcalm_host::quantity::{PORT, number};
 use pgcalm_lab::predict as predict_grid;
-use pgcalm_lab::replica;
-use pgcalm_lab::tenants;
-use pgcalm_lab::torture;
-use pgcalm_lab::wal_full;
+use pgcalm_lab::{archive, archive_crash, contest, guard, interference, options};
+use pgcalm_lab::{replica, tenants, torture, wal_full};
 
-use crate::args::caps::ReadCaps;
-use crate::args::caps::WriteCaps;
+use crate::args::caps::{ReadCaps, WriteCaps};
 use crate::args::change::ChangeArgs;
 use crate::args::doctor::DoctorArgs;
 use crate::args::export::ExportArgs;

@@ -1,18 +1,11 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_doctor::apply;
-use pgcalm_doctor::collect;
 use pgcalm_doctor::connection::Connection;
-use pgcalm_doctor::report::Change;
-use pgcalm_doctor::report::Report;
-use pgcalm_doctor::report::Target;
-use pgcalm_doctor::report::text;
-use pgcalm_doctor::rules;
-use pgcalm_doctor::undo;
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
+use pgcalm_doctor::report::{Change, Report, Target, text};
+use pgcalm_doctor::{apply, collect, rules, undo};
 use pgcalm_host::quantity::Size;
+use pgcalm_host::{Failure, HostRoot};
 
 use crate::args::doctor::DoctorArgs;
 use crate::output;

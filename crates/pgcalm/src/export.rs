@@ -1,7 +1,6 @@
 use std::net::SocketAddr;
 
-use pgcalm_monitor::export::ExportOptions;
-use pgcalm_monitor::export::Exporter;
+use pgcalm_monitor::export::{ExportOptions, Exporter};
 use pgcalm_trace::stop::Stop;
 
 use crate::args::export::ExportArgs;

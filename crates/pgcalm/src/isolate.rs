@@ -1,24 +1,15 @@
 use pgcalm_doctor::rules::table::RULES;
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
 use pgcalm_host::throttle::Kind;
-use pgcalm_isolate::Setting;
-use pgcalm_isolate::check;
-use pgcalm_isolate::clear;
-use pgcalm_isolate::hold;
+use pgcalm_host::{Failure, HostRoot};
 use pgcalm_isolate::hold::End;
-use pgcalm_isolate::report::Report;
-use pgcalm_isolate::report::text;
-use pgcalm_isolate::set;
+use pgcalm_isolate::report::{Report, text};
+use pgcalm_isolate::{Setting, check, clear, hold, set};
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
 
-use crate::args::IsolateCheckArgs;
-use crate::args::IsolateClearArgs;
-use crate::args::IsolateSetArgs;
-use crate::args::IsolateShowArgs;
 use crate::args::change::ChangeArgs;
 use crate::args::json::JsonArg;
+use crate::args::{IsolateCheckArgs, IsolateClearArgs, IsolateSetArgs, IsolateShowArgs};
 use crate::output;
 
 /// Lists the instances.

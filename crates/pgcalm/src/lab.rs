@@ -1,39 +1,25 @@
 use anyhow::bail;
 use clap::Args;
-use pgcalm_lab::archive;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
-use pgcalm_lab::archive_crash;
-use pgcalm_lab::clean;
-use pgcalm_lab::contest;
 use pgcalm_lab::contestant::CONTESTANTS;
-use pgcalm_lab::guard;
 use pgcalm_lab::guard::case::CASES as GUARD_CASES;
-use pgcalm_lab::interference;
 use pgcalm_lab::interference::LAYOUTS;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_lab::predict;
 use pgcalm_lab::predict::grid::POINTS;
-use pgcalm_lab::replica;
 use pgcalm_lab::replica::CASES;
 use pgcalm_lab::report::Shown;
 use pgcalm_lab::scenarios::SCENARIOS;
-use pgcalm_lab::tenants;
-use pgcalm_lab::torture;
-use pgcalm_lab::trouble::TROUBLES;
-use pgcalm_lab::trouble::Trouble;
-use pgcalm_lab::wal_full;
+use pgcalm_lab::trouble::{TROUBLES, Trouble};
 use pgcalm_lab::wal_full::CONTESTANTS as WAL_FULL_CONTESTANTS;
+use pgcalm_lab::{archive, archive_crash, clean, contest, guard};
+use pgcalm_lab::{interference, predict, replica, tenants, torture, wal_full};
 use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::args::CleanArgs;
-use crate::args::RunArgs;
-use crate::args::ScenarioArgs;
-use crate::args::UpArgs;
 use crate::args::report_files::ReportFiles;
-use crate::output;
-use crate::suite;
+use crate::args::{CleanArgs, RunArgs, ScenarioArgs, UpArgs};
+use crate::{output, suite};
 
 /// Scenarios, contestants, profiles.
 pub fn list() -> anyhow::Result<()> {

@@ -1,20 +1,12 @@
-use std::fmt;
-use std::io;
 use std::io::Write;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
 use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::stop::Stop;
-use pgcalm_lag::History;
-use pgcalm_lag::Host;
-use pgcalm_lag::model::End;
-use pgcalm_lag::model::Line;
-use pgcalm_lag::model::Start;
-use pgcalm_lag::text;
+use pgcalm_lag::model::{End, Line, Start};
+use pgcalm_lag::{History, Host, text};
 
 use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;

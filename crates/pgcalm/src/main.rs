@@ -23,13 +23,8 @@ use std::process::ExitCode;
 use pgcalm_host::Failure;
 use pgcalm_lag::LagError;
 
-use crate::args::Cli;
-use crate::args::IsolateVerb;
-use crate::args::LabVerb;
-use crate::args::Verb;
-use crate::args::WAL_RESTORE;
-use crate::exit::Exit;
-use crate::exit::RestoreExit;
+use crate::args::{Cli, IsolateVerb, LabVerb, Verb, WAL_RESTORE};
+use crate::exit::{Exit, RestoreExit};
 
 fn main() -> ExitCode {
     let cli = match Cli::of_process() {

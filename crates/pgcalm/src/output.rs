@@ -1,14 +1,11 @@
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pgcalm_host::Failure;
-use pgcalm_host::replacement;
+use pgcalm_host::{Failure, replacement};
 use rustix::fs::Access;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

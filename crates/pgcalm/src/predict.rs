@@ -1,8 +1,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
+use pgcalm_host::{Failure, HostRoot};
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_predict::observe;
 use pgcalm_predict::observe::Reads;

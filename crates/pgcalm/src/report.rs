@@ -2,8 +2,7 @@ use pgcalm_host::Failure;
 use pgcalm_lab::document::Document;
 
 use crate::args::ReportArgs;
-use crate::output;
-use crate::suite;
+use crate::{output, suite};
 
 /// Shows a report, or writes it as HTML, Markdown or its chart as SVG.
 pub fn render(args: &ReportArgs) -> anyhow::Result<()> {

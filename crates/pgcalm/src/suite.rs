@@ -2,36 +2,21 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::ArgAction;
-use clap::CommandFactory;
-use clap::Parser;
-use pgcalm_host::Failure;
-use pgcalm_host::replacement;
-use pgcalm_lab::contest;
+use clap::{ArgAction, CommandFactory, Parser};
+use pgcalm_host::{Failure, replacement};
 use pgcalm_lab::contest::Options;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_lab::suite;
-use pgcalm_lab::suite::Found;
-use pgcalm_lab::suite::Given;
-use pgcalm_lab::suite::Results;
-use pgcalm_lab::suite::Row;
-use pgcalm_lab::suite::Stamp;
-use pgcalm_lab::suite::Suite;
 use pgcalm_lab::suite::report::Report;
+use pgcalm_lab::suite::{Found, Given, Results, Row, Stamp, Suite};
+use pgcalm_lab::{contest, suite};
 
-use crate::args::Cli;
-use crate::args::LabVerb;
-use crate::args::ScenarioArgs;
-use crate::args::Verb;
-use crate::args::suite::FailOnVerdict;
-use crate::args::suite::SuiteArgs;
-use crate::output;
-use crate::usage;
+use crate::args::suite::{FailOnVerdict, SuiteArgs};
+use crate::args::{Cli, LabVerb, ScenarioArgs, Verb};
+use crate::{output, usage};
 
 /// The scenario whose reports can stand side by side.
 const SCENARIO: &str = "checkpoint";
@@ -339,8 +324,7 @@ pub fn write_markdown(
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_lab::suite::report::Comparison;
-    use pgcalm_lab::suite::report::Verdict;
+    use pgcalm_lab::suite::report::{Comparison, Verdict};
 
     use super::*;
     use crate::exit;

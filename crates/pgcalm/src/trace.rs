@@ -2,26 +2,18 @@ use std::path::PathBuf;
 
 use pgcalm_doctor::report::Severity;
 use pgcalm_host::HostRoot;
-use pgcalm_trace::error::INTERRUPTED;
-use pgcalm_trace::error::server_ended;
+use pgcalm_trace::error::{INTERRUPTED, server_ended};
 use pgcalm_trace::locks::Acquisitions;
 use pgcalm_trace::report::EndReason;
-use pgcalm_trace::report::view::Shown;
-use pgcalm_trace::report::view::page;
+use pgcalm_trace::report::view::{Shown, page};
 use pgcalm_trace::stop::Stop;
-use pgcalm_trace::target::Selection;
-use pgcalm_trace::target::Target;
+use pgcalm_trace::target::{Selection, Target};
 use pgcalm_trace::why::report as why;
 use serde::Serialize;
 
-use crate::args::trace::AskArg;
-use crate::args::trace::RunArgs;
-use crate::args::trace::TraceCheckpointArgs;
-use crate::args::trace::TraceConnectArgs;
-use crate::args::trace::TraceIoArgs;
-use crate::args::trace::TraceLocksArgs;
-use crate::args::trace::TraceVerb;
-use crate::args::trace::TraceWhyArgs;
+use crate::args::trace::{
+    AskArg, RunArgs, TraceCheckpointArgs, TraceConnectArgs, TraceIoArgs, TraceLocksArgs, TraceVerb, TraceWhyArgs,
+};
 use crate::output;
 use crate::output::JsonLines;
 

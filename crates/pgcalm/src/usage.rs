@@ -1,6 +1,4 @@
-use clap::error::ContextKind;
-use clap::error::ContextValue;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// What is wrong with a command line, in one line with the way out.
 pub fn one_line(error: &clap::Error) -> String {

@@ -2,8 +2,7 @@ use pgcalm_host::Failure;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::volume;
 use pgcalm_lab::volume::Options;
-use pgcalm_volume::VolumeError;
-use pgcalm_volume::control;
+use pgcalm_volume::{VolumeError, control};
 
 use crate::args::volume::VolumeArgs;
 use crate::output;

@@ -14,12 +14,9 @@
 
 use std::panic;
 
-use pgcalm_archive::Request;
-use pgcalm_archive::Target;
-use pgcalm_archive::restore;
+use pgcalm_archive::{Request, Target, restore};
 
-use crate::args::WAL_RESTORE;
-use crate::args::WalRestoreArgs;
+use crate::args::{WAL_RESTORE, WalRestoreArgs};
 use crate::exit::RestoreExit;
 use crate::output;
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_testkit::libpq;
-use pgcalm_testkit::need;
+use pgcalm_testkit::{libpq, need};
 
 use super::*;
 

@@ -3,29 +3,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::Known;
 use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::dirty_threshold;
-use pgcalm_host::kernel_release;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::memory_limit;
-use pgcalm_host::process_file;
-use pgcalm_host::vm_sysctl;
+use pgcalm_host::{HostRoot, Known, dirty_threshold, kernel_release, memory_limit, process_file, vm_sysctl};
 use pgcalm_isolate::report as isolate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
 
 use crate::collect::kernel_features;
-use crate::facts::Cap;
-use crate::facts::DeviceDirtyLimit;
-use crate::facts::DirtyThresholds;
-use crate::facts::Disk;
-use crate::facts::FileSystem;
-use crate::facts::Host;
-use crate::facts::MemoryLimit;
-use crate::facts::WritebackThrottling;
+use crate::facts::{Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, WritebackThrottling};
 use crate::kernel_file;
 
 /// Reads the host, and of it what concerns `instance`.

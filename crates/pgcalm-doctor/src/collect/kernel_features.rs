@@ -1,7 +1,6 @@
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::kernel_release;
+use pgcalm_host::{HostRoot, kernel_release};
 
 use crate::facts::KernelFeatures;
 

@@ -1,21 +1,14 @@
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_connect::Client;
-use pgcalm_connect::is_lost;
-use pgcalm_host::HostRoot;
-use pgcalm_host::Unknown;
-use pgcalm_host::block_device;
+use pgcalm_connect::{Client, is_lost};
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::{HostRoot, Unknown, block_device};
 use pgcalm_server::Version;
 use postgres::Error;
 
-use crate::facts::DiskRates;
-use crate::facts::Host;
-use crate::facts::Sample;
-use crate::facts::StandbyLag;
+use crate::facts::{DiskRates, Host, Sample, StandbyLag};
 
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\

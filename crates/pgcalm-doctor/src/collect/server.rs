@@ -1,21 +1,11 @@
 use std::collections::BTreeMap;
 
 use pgcalm_connect::Client;
-use pgcalm_server::Version;
-use pgcalm_server::Writes;
-use pgcalm_server::module_schema;
+use pgcalm_server::{Version, Writes, module_schema};
 use postgres::Row;
 
 use crate::connection::Connection;
-use crate::facts::Archiver;
-use crate::facts::BufferWrites;
-use crate::facts::Checkpoints;
-use crate::facts::PgCalm;
-use crate::facts::Server;
-use crate::facts::Setting;
-use crate::facts::Slot;
-use crate::facts::Standby;
-use crate::facts::Wal;
+use crate::facts::{Archiver, BufferWrites, Checkpoints, PgCalm, Server, Setting, Slot, Standby, Wal};
 
 /// The oldest version whose views are known: pg_stat_wal came with it.
 const OLDEST: i32 = 14;

@@ -1,14 +1,9 @@
 //! What `pgcalm doctor` has to say, for a terminal.
 
-use pgcalm_render::number::plural;
-use pgcalm_render::number::printable;
+use pgcalm_render::number::{plural, printable};
 use pgcalm_render::text::WIDTH;
 
-use super::Change;
-use super::Finding;
-use super::Report;
-use super::Severity;
-use super::Target;
+use super::{Change, Finding, Report, Severity, Target};
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {

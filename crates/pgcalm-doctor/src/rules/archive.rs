@@ -1,14 +1,8 @@
 //! What keeps WAL from being recycled: the archive and replication slots.
 
-use crate::facts::Facts;
-use crate::facts::Server;
-use crate::facts::Slot;
-use crate::rules::checkpoint;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
-use crate::rules::read;
+use crate::facts::{Facts, Server, Slot};
+use crate::rules::found::{Answer, Found, Unknown, when};
+use crate::rules::{checkpoint, read};
 use crate::words;
 
 /// Seconds without a file that was archived or refused while one waits, beyond which the command or library has not come

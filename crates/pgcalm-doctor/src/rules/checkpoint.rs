@@ -1,10 +1,7 @@
 //! Checkpoints: how often, how long, and what keeps their writes safe.
 
 use crate::facts::Facts;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
+use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
 

@@ -3,10 +3,7 @@
 use pgcalm_host::vm_sysctl;
 
 use crate::facts::Facts;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
+use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
 

@@ -2,17 +2,11 @@
 
 use std::path::Path;
 
-use pgcalm_isolate::report::Journal;
-use pgcalm_isolate::report::Place;
+use pgcalm_isolate::report::{Journal, Place};
 
-use crate::facts::Cap;
-use crate::facts::Facts;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
-use crate::rules::hazard;
-use crate::rules::read;
+use crate::facts::{Cap, Facts};
+use crate::rules::found::{Answer, Found, Unknown, when};
+use crate::rules::{hazard, read};
 use crate::words;
 
 /// `max_share` without a limit.

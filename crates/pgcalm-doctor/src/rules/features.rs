@@ -1,11 +1,7 @@
 //! What kernel and server offer to pg_calm and to pgcalm.
 
-use crate::facts::Facts;
-use crate::facts::KernelFeatures;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
+use crate::facts::{Facts, KernelFeatures};
+use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 
 pub fn no_cachestat(facts: &Facts) -> Answer {

@@ -1,8 +1,7 @@
 pub use pgcalm_host::Unknown;
 
 use crate::facts::Server;
-use crate::report::Change;
-use crate::report::Target;
+use crate::report::{Change, Target};
 
 /// What a condition says: applies with evidence, does not apply, or can't be told and why.
 pub type Answer = Result<Option<Found>, Unknown>;

@@ -3,9 +3,7 @@
 use pgcalm_isolate::report::Hazard;
 
 use crate::facts::Facts;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
+use crate::rules::found::{Answer, Found, Unknown};
 use crate::rules::read;
 
 /// A hazard of the instance by its name in docs/guides/isolate.md.

@@ -1,9 +1,7 @@
 //! Memory limits and shared_buffers.
 
 use crate::facts::Facts;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::when;
+use crate::rules::found::{Answer, Found, when};
 use crate::rules::read;
 use crate::words;
 

@@ -1,11 +1,7 @@
 //! pg_calm itself, where it is loaded.
 
-use crate::facts::Facts;
-use crate::facts::PgCalm;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
+use crate::facts::{Facts, PgCalm};
+use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
 

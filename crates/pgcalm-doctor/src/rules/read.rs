@@ -1,16 +1,9 @@
 //! Reading facts in a condition: what is not there makes the rule unanswered, with the way out.
 
 use pgcalm_isolate::report::Instance;
-use pgcalm_server::unit_bytes;
-use pgcalm_server::unit_seconds;
+use pgcalm_server::{unit_bytes, unit_seconds};
 
-use crate::facts::Cap;
-use crate::facts::DirtyThresholds;
-use crate::facts::Disk;
-use crate::facts::DiskRates;
-use crate::facts::Facts;
-use crate::facts::Host;
-use crate::facts::Server;
+use crate::facts::{Cap, DirtyThresholds, Disk, DiskRates, Facts, Host, Server};
 use crate::rules::found::Unknown;
 use crate::words;
 

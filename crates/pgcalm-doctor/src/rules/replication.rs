@@ -1,14 +1,7 @@
 //! Streaming to standbys: whether WAL waits for them, and whether a capped disk looks like a dead server to them.
 
-use crate::facts::Disk;
-use crate::facts::Facts;
-use crate::facts::Server;
-use crate::facts::Standby;
-use crate::facts::StandbyLag;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
+use crate::facts::{Disk, Facts, Server, Standby, StandbyLag};
+use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
 

@@ -4,17 +4,7 @@
 //! findings. Kernel functions are those of Linux 6.18, server functions those of PostgreSQL 15.
 
 use crate::report::Severity;
-use crate::rules::Rule;
-use crate::rules::archive;
-use crate::rules::checkpoint;
-use crate::rules::dirty;
-use crate::rules::disk;
-use crate::rules::features;
-use crate::rules::hazard;
-use crate::rules::memory;
-use crate::rules::module;
-use crate::rules::replication;
-use crate::rules::wal;
+use crate::rules::{Rule, archive, checkpoint, dirty, disk, features, hazard, memory, module, replication, wal};
 
 /// All rules.
 pub const RULES: &[Rule] = &[

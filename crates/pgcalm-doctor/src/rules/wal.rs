@@ -1,13 +1,8 @@
 //! WAL: room for it, its volume, and how it leaves the buffers.
 
 use crate::facts::Facts;
-use crate::rules::checkpoint;
-use crate::rules::disk;
-use crate::rules::found::Answer;
-use crate::rules::found::Found;
-use crate::rules::found::Unknown;
-use crate::rules::found::when;
-use crate::rules::read;
+use crate::rules::found::{Answer, Found, Unknown, when};
+use crate::rules::{checkpoint, disk, read};
 use crate::words;
 
 /// The server's default, in bytes.

@@ -4,25 +4,15 @@ use crate::fake;
 
 use std::collections::BTreeSet;
 
-use pgcalm_doctor::collect::Options;
-use pgcalm_doctor::collect::collect;
-use pgcalm_doctor::facts::Facts;
-use pgcalm_doctor::facts::MemoryLimit;
-use pgcalm_doctor::facts::PgCalm;
-use pgcalm_doctor::facts::Server;
-use pgcalm_doctor::facts::StandbyLag;
-use pgcalm_doctor::report::Finding;
-use pgcalm_doctor::report::Report;
-use pgcalm_doctor::report::Severity;
-use pgcalm_doctor::report::Target;
+use pgcalm_doctor::collect::{Options, collect};
+use pgcalm_doctor::facts::{Facts, MemoryLimit, PgCalm, Server, StandbyLag};
+use pgcalm_doctor::report::{Finding, Report, Severity, Target};
 use pgcalm_doctor::rules;
 use pgcalm_doctor::rules::Rule;
 use pgcalm_doctor::rules::table::RULES;
 use pgcalm_host::Known;
 
-use fake::GIB;
-use fake::Host;
-use fake::MIB;
+use fake::{GIB, Host, MIB};
 
 /// One thing that is wrong with the host, and with what was read.
 struct Case {

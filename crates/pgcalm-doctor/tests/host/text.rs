@@ -1,13 +1,7 @@
 //! What doctor says, for a terminal.
 
 use pgcalm_doctor::facts::Facts;
-use pgcalm_doctor::report::Change;
-use pgcalm_doctor::report::Finding;
-use pgcalm_doctor::report::Report;
-use pgcalm_doctor::report::Severity;
-use pgcalm_doctor::report::Target;
-use pgcalm_doctor::report::Unanswered;
-use pgcalm_doctor::report::text;
+use pgcalm_doctor::report::{Change, Finding, Report, Severity, Target, Unanswered, text};
 
 fn report(action: &str) -> Report {
     Report {

@@ -1,13 +1,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::described;
-use super::is_on_writes;
-use super::write_limits;
-use crate::report::Disk;
-use crate::report::Hazard;
-use crate::report::Instance;
-use crate::report::Place;
+use super::{described, is_on_writes, write_limits};
+use crate::report::{Disk, Hazard, Instance, Place};
 
 /// WAL on a disk on which its instance is limited together with data: each commit waits behind data in the queue. Two
 /// device-mapper or md devices share the disks that both are made of.

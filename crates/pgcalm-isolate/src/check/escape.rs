@@ -1,8 +1,5 @@
-use super::described;
-use super::is_on_writes;
-use crate::report::Hazard;
-use crate::report::Instance;
-use crate::report::Limit;
+use super::{described, is_on_writes};
+use crate::report::{Hazard, Instance, Limit};
 
 /// Limits that don't limit what they seem to.
 pub(super) fn find(instances: &[Instance], cgroup_version: Option<&str>) -> Vec<Hazard> {

@@ -1,10 +1,7 @@
 use std::collections::BTreeMap;
 
-use super::described;
-use super::write_limits;
-use crate::report::Hazard;
-use crate::report::Instance;
-use crate::report::Place;
+use super::{described, write_limits};
+use crate::report::{Hazard, Instance, Place};
 
 /// Instances that write through one journal while one of them is limited on its disk.
 ///

@@ -1,9 +1,7 @@
 use pgcalm_host::Known;
 
 use super::*;
-use crate::report::Journal;
-use crate::report::Place;
-use crate::report::Slave;
+use crate::report::{Journal, Place, Slave};
 
 fn disk(name: &str) -> Disk {
     Disk { name: name.into(), number: format!("number of {name}") }

@@ -1,17 +1,9 @@
 //! What `pgcalm isolate` has to say, for a terminal.
 
-use pgcalm_render::number::plural;
-use pgcalm_render::number::printable;
+use pgcalm_render::number::{plural, printable};
 use pgcalm_render::text::paragraph;
 
-use super::Disk;
-use super::Hazard;
-use super::Instance;
-use super::Limit;
-use super::Place;
-use super::Report;
-use super::Slave;
-use super::Step;
+use super::{Disk, Hazard, Instance, Limit, Place, Report, Slave, Step};
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {

@@ -3,18 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use pgcalm_host::HostRoot;
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
+use pgcalm_host::{HostRoot, process};
 
-use crate::clear;
-use crate::inventory;
 use crate::plan::Step;
 use crate::set::planning::Plan;
-use crate::state;
-use crate::state::Moved;
-use crate::state::State;
+use crate::state::{Moved, State};
+use crate::{clear, inventory, state};
 use pgcalm_host::Failure;
 
 /// Scans for processes that were forked by one that had not been moved yet. Each scan leaves only forks of the moment

@@ -1,28 +1,19 @@
 //! What it takes to put an instance under limits.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::Disk;
-use pgcalm_host::cgroup;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::instance::Instance;
-use pgcalm_host::process;
-use pgcalm_host::throttle;
+use pgcalm_host::{HostRoot, cgroup, process, throttle};
 
-use crate::Setting;
-use crate::inventory;
-use crate::inventory::GROUP_PREFIX;
-use crate::inventory::Inventory;
+use crate::inventory::{GROUP_PREFIX, Inventory};
 use crate::plan::Step;
-use crate::state;
-use crate::state::Holder;
-use crate::state::State;
+use crate::state::{Holder, State};
+use crate::{Setting, inventory, state};
 use pgcalm_host::Failure;
 
 /// What is to be done, and the note of it.

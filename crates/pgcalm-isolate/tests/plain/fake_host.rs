@@ -3,17 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use pgcalm_host::Failure;
-use pgcalm_host::HostRoot;
-use pgcalm_host::Known;
 use pgcalm_host::throttle::Kind;
-use pgcalm_isolate::Setting;
-use pgcalm_isolate::check;
-use pgcalm_isolate::clear;
-use pgcalm_isolate::report::Report;
-use pgcalm_isolate::report::text;
-use pgcalm_isolate::set;
-use pgcalm_isolate::show;
+use pgcalm_host::{Failure, HostRoot, Known};
+use pgcalm_isolate::report::{Report, text};
+use pgcalm_isolate::{Setting, check, clear, set, show};
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
 const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";

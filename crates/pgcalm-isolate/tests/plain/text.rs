@@ -1,10 +1,7 @@
 //! What isolate says, for a terminal.
 
 use pgcalm_host::Known;
-use pgcalm_isolate::report::Hazard;
-use pgcalm_isolate::report::Report;
-use pgcalm_isolate::report::Step;
-use pgcalm_isolate::report::text;
+use pgcalm_isolate::report::{Hazard, Report, Step, text};
 
 fn report(verb: &str) -> Report {
     Report {

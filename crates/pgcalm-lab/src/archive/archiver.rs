@@ -1,11 +1,9 @@
 //! The ways of archiving that are set against each other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::options::Named;
-use crate::options::one_of;
+use crate::options::{Named, one_of};
 use crate::shell;
 
 /// How pg_calm compresses.

@@ -2,21 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::archive::options::Options;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::server::Server;
-use crate::server::settings;
-use crate::shared_file;
+use crate::server::{Server, settings};
 use crate::stage::Stage;
-use crate::template;
-use crate::tool;
+use crate::{shared_file, template, tool};
 
 /// Counts up when what a template holds changes.
 const FORMAT: u32 = 1;

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
-use pgcalm_host::journal_commits;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, journal_commits, process};
 
 use crate::archive::report::Drain;
 

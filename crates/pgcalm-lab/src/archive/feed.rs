@@ -1,24 +1,18 @@
 //! Letting an archiver drain a part of the backlog.
 
-use std::fs::File;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
+use std::process::{Child, Command};
 
-use anyhow::Context;
-use anyhow::bail;
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use anyhow::{Context, bail};
+use pgcalm_host::{HostRoot, process};
+use rustix::process::{Pid, Signal};
 
 use crate::archive::backlog::SLOT;
 use crate::installation::Installation;
 use crate::server::Server;
-use crate::shared_file;
-use crate::tool;
+use crate::{shared_file, tool};
 
 /// Who takes the files of a part, and how it is told to.
 #[derive(Debug)]

@@ -5,20 +5,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
 use crate::archive::archiver;
-use crate::archive::archiver::Archiver;
-use crate::archive::archiver::Way;
+use crate::archive::archiver::{Archiver, Way};
 use crate::cap::Caps;
-use crate::options::Common;
-use crate::options::FsType;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::named;
-use crate::options::range;
-use crate::options::serialize_names;
+use crate::options::{Common, FsType, count, each_once, named, range, serialize_names};
+use crate::{Limit, Seconds, Size};
 use pgcalm_host::Failure;
 
 /// Most files of a drain that is traced and ended by a crash: tracing is slow, and these are enough to count.

@@ -5,13 +5,10 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::archive::archiver::STANZA;
-use crate::archive::archiver::Way;
+use crate::archive::archiver::{STANZA, Way};
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::private_dir;
-use crate::shared_file;
-use crate::tool;
+use crate::{private_dir, shared_file, tool};
 
 /// Writes its configuration and makes its repository. Where it keeps notes of asynchronous work is beside the cluster.
 pub fn prepare(

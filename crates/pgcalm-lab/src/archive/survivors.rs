@@ -2,18 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::io::BufReader;
-use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 
-use pgcalm_archive::SegmentName;
-use pgcalm_archive::Stored;
+use pgcalm_archive::{SegmentName, Stored};
 
 use crate::archive::backlog::Backlog;
 use crate::interrupt::Interrupt;
-use crate::shared_file;
-use crate::template;
+use crate::{shared_file, template};
 
 /// Size of the parts that are compared.
 const PART: usize = 256 << 10;

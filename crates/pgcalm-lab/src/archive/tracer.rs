@@ -1,15 +1,13 @@
 //! strace, which counts what an archiver syncs.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 
-use crate::shared_file;
 use crate::strace::Strace;
-use crate::tool;
+use crate::{shared_file, tool};
 
 /// The calls that are counted.
 const CALLS: [&str; 4] = ["fsync", "fdatasync", "syncfs", "sync"];

@@ -1,45 +1,31 @@
 //! A server with its archive that loses power again and again.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::thread;
 use std::thread::JoinHandle;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use fastrand::Rng;
 use pgcalm_connect::Client;
 use pgcalm_host::process;
 use pgcalm_host::process::Process as HostProcess;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use crate::archive_crash::options::Options;
-use crate::archive_crash::options::Sabotage;
-use crate::archive_crash::part::Part;
-use crate::archive_crash::part::Volume;
-use crate::archive_crash::point::Interference;
-use crate::archive_crash::point::Process;
-use crate::archive_crash::point::Target;
+use crate::archive_crash::options::{Options, Sabotage};
+use crate::archive_crash::part::{Part, Volume};
+use crate::archive_crash::point::{Interference, Process, Target};
 use crate::archive_crash::report::Cycle;
 use crate::archive_crash::segments;
-use crate::archive_crash::segments::Segments;
-use crate::archive_crash::segments::When;
+use crate::archive_crash::segments::{Segments, When};
 use crate::connection::connect;
 use crate::crash::SharedMemory;
 use crate::options::FsType;
-use crate::server;
-use crate::server::Places;
-use crate::server::Server;
-use crate::shared_file;
-use crate::shell;
+use crate::server::{Places, Server};
 use crate::stage::Stage;
 use crate::strace::Strace;
-use crate::tool;
+use crate::{server, shared_file, shell, tool};
 
 /// Segments that wait for the archiver when it begins, and in each round after that.
 const SEGMENTS: (u32, u32) = (4, 3);

@@ -1,15 +1,10 @@
 use std::collections::BTreeMap;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::DEFAULT_TORTURE_DIR;
-use crate::options::Common;
-use crate::options::FileSystems;
-use crate::options::FsType;
-use crate::options::count;
-use crate::options::range;
+use crate::options::{Common, FileSystems, FsType, count, range};
 use pgcalm_host::Failure;
 
 /// What is taken away from archiving in a control, so that something is lost.
@@ -99,8 +94,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::named;
-    use crate::options::parsed;
+    use crate::options::{named, parsed};
 
     #[test]
     fn controls_are_named_and_something_is_to_be_done() {

@@ -1,15 +1,13 @@
 //! The three file systems, each on a device of its own.
 
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use crate::Size;
 use crate::device::Device;
-use crate::filesystem::FileSystem;
-use crate::filesystem::Layout;
+use crate::filesystem::{FileSystem, Layout};
 use crate::options::FsType;
 use crate::stage::Stage;
 

@@ -4,38 +4,24 @@
 //! Limits hold only while what [`Devices::limit`] returns is there: making and restoring needs no measured device.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pgcalm_volume::Volume;
 
-use crate::Size;
-use crate::cap::Capper;
-use crate::cap::Caps;
-use crate::cap::InForce;
-use crate::contest::Options;
-use crate::contest::recycled_wal;
-use crate::contest::report::Cap;
-use crate::contest::report::CapKind;
+use crate::cap::{Capper, Caps, InForce};
+use crate::contest::report::{Cap, CapKind};
+use crate::contest::{Options, recycled_wal};
 use crate::contestant::Contestant;
 use crate::control_group::ControlGroup;
-use crate::device::Device;
-use crate::device::Kind;
+use crate::device::{Device, Kind};
 use crate::device_files::DeviceFiles;
-use crate::filesystem::FileSystem;
-use crate::filesystem::Layout;
-use crate::memory;
-use crate::options::CapIn;
-use crate::options::CapWay;
-use crate::options::DeviceStore;
-use crate::options::MountOptions;
-use crate::options::VolumeLayout;
+use crate::filesystem::{FileSystem, Layout};
+use crate::options::{CapIn, CapWay, DeviceStore, MountOptions, VolumeLayout};
 use crate::server::Server;
 use crate::stage::Stage;
 use crate::template::Template;
-use crate::warm;
+use crate::{Size, memory, warm};
 
 /// The devices and what holds for everything on them.
 #[derive(Debug)]

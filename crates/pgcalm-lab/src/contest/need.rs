@@ -4,11 +4,10 @@ use pgcalm_host::meminfo;
 
 use crate::contest::Options;
 use crate::device_files::need_memory;
-use crate::memory;
 use crate::options::DeviceStore;
-use crate::stacked;
 use crate::stage::Stage;
 use crate::template::Template;
+use crate::{memory, stacked};
 
 /// What the kernel needs for the stack that is asked for.
 pub(crate) fn stack(stage: &Stage<'_>, options: &Options) -> anyhow::Result<()> {

@@ -2,42 +2,22 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use pgcalm_volume::Volume;
-use pgcalm_volume::limits::Allowance;
-use pgcalm_volume::limits::Limits;
+use pgcalm_volume::limits::{Allowance, Limits};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
 use crate::cap::Caps;
-use crate::contestant;
-use crate::contestant::Contestant;
-use crate::contestant::ContestantSetting;
+use crate::contestant::{Contestant, ContestantSetting};
 use crate::load::choice::LoadChoice;
 use crate::load::preparation::Preparation;
 use crate::load::workload::Workload;
-use crate::options::CapIn;
-use crate::options::CapWay;
-use crate::options::Common;
-use crate::options::DeviceStore;
-use crate::options::Distribution;
-use crate::options::FsType;
-use crate::options::MountOptions;
-use crate::options::Stack;
-use crate::options::SysctlProfile;
-use crate::options::VolumeLayout;
-use crate::options::Warm;
-use crate::options::as_text;
-use crate::options::count;
-use crate::options::defaults;
-use crate::options::named;
-use crate::options::range;
-use crate::options::rows;
-use crate::options::serialize_names;
-use crate::trouble;
+use crate::options::{
+    CapIn, CapWay, Common, DeviceStore, Distribution, FsType, MountOptions, Stack, SysctlProfile, VolumeLayout, Warm,
+    as_text, count, defaults, named, range, rows, serialize_names,
+};
 use crate::trouble::Scheduled;
 use crate::trouble::caps_told::Truth;
+use crate::{Limit, Seconds, Size, contestant, trouble};
 use pgcalm_host::Failure;
 
 /// What the kernel, the system's other programs and what servers have besides shared buffers take of a host with little

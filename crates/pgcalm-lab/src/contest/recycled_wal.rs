@@ -12,11 +12,9 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::Size;
-use crate::device;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::shared_file;
+use crate::{Size, device, shared_file};
 
 /// WAL that is prepared for each second of the load: what a run writes until its first checkpoint is complete, and not
 /// much more, since it is written to the device before.

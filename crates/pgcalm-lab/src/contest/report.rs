@@ -21,14 +21,11 @@ pub(crate) mod view;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::report::Host;
-use crate::report::Latency;
+use crate::report::{Host, Latency};
 
-pub use steadiness::DirtyAt;
-pub use steadiness::Steadiness;
+pub use steadiness::{DirtyAt, Steadiness};
 
 /// One lab scenario with all its contestants: the document written by `pgcalm lab run --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

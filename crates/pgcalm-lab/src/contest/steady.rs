@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use pgcalm_render::number::short;
 
-use crate::backlog::BacklogWatch;
-use crate::backlog::Reading;
-use crate::contest::report::BacklogAt;
-use crate::contest::report::DirtyAt;
-use crate::contest::report::Steadiness;
+use crate::backlog::{BacklogWatch, Reading};
+use crate::contest::report::{BacklogAt, DirtyAt, Steadiness};
 use crate::server_log::CheckpointLog;
 
 /// Checkpoints that are to end in the measured part: with one or two, a stall at each of them could be one by chance.

@@ -1,8 +1,7 @@
 //! The cases: how a server is run, and what for.
 
 use crate::contestant::Contestant;
-use crate::options::Named;
-use crate::options::one_of;
+use crate::options::{Named, one_of};
 
 /// What a case is to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,24 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
-use crate::contest;
 use crate::contestant::Contestant;
 use crate::guard::case;
-use crate::guard::case::Case;
-use crate::guard::case::Kind;
-use crate::options::CapWay;
-use crate::options::Common;
-use crate::options::VolumeLayout;
-use crate::options::Warm;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::named;
-use crate::options::range;
-use crate::options::rows;
-use crate::options::serialize_names;
+use crate::guard::case::{Case, Kind};
+use crate::options::{CapWay, Common, VolumeLayout, Warm, count, each_once, named, range, rows, serialize_names};
+use crate::{Limit, Seconds, Size, contest};
 use pgcalm_host::Failure;
 
 /// The table of `idle`, which fits into shared buffers.

@@ -4,8 +4,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::contest::report::Run;
 use crate::report::Host;

@@ -6,14 +6,12 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
 use pgcalm_host::process::Process;
+use pgcalm_host::{HostRoot, process};
 
 use crate::background::Background;
 use crate::interference::report::Hang;
-use crate::sampler::STACK_DEPTH;
-use crate::sampler::process_name;
+use crate::sampler::{STACK_DEPTH, process_name};
 
 /// Time between samples.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -1,6 +1,4 @@
-use crate::options::FsType;
-use crate::options::Named;
-use crate::options::one_of;
+use crate::options::{FsType, Named, one_of};
 
 /// A way to lay the victim and its neighbour out.
 #[derive(Debug, PartialEq, Eq)]

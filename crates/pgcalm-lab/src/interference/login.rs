@@ -1,21 +1,16 @@
 //! Logins, one after the other: what a new connection waits for, by what it finds of the relation cache.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fs, io};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_connect::Address;
 
 use crate::connection::connect;
-use crate::interference::probe::Probe;
-use crate::interference::probe::Seen;
+use crate::interference::probe::{Probe, Seen};
 
 /// Time between two connects, so that they don't take the CPUs from what they are to measure.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -3,15 +3,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
-use crate::Seconds;
-use crate::Size;
 use crate::interference::layout;
 use crate::interference::layout::Layout;
-use crate::options::Common;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::range;
-use crate::options::serialize_names;
+use crate::options::{Common, count, each_once, range, serialize_names};
+use crate::{Seconds, Size};
 use pgcalm_host::Failure;
 
 /// Bytes that pgbench's tables take per unit of scale, with their indexes.

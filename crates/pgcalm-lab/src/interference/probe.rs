@@ -1,8 +1,7 @@
 //! One operation after another, each of them timed, in a thread of its own.
 
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_host::stop::Stop;

@@ -8,11 +8,9 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::report::Host;
-use crate::report::Latency;
+use crate::report::{Host, Latency};
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "journal";

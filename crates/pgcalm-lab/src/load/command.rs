@@ -1,23 +1,16 @@
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use crate::journal::Change;
-use crate::journal::Undo;
-use crate::load::command_line::CommandLine;
-use crate::load::command_line::Told;
+use crate::journal::{Change, Undo};
+use crate::load::command_line::{CommandLine, Told};
 use crate::load::server_counts::ServerCounts;
-use crate::shared_file;
 use crate::stage::Stage;
-use crate::tool;
 use crate::transaction_log::Transactions;
+use crate::{shared_file, tool};
 use pgcalm_host::Failure;
 
 /// A program that was told a duration may count it from a moment before its first transaction.

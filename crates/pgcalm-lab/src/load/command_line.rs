@@ -1,14 +1,10 @@
-use std::env;
-use std::fmt;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::{env, fmt, fs};
 
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
 use crate::installation::Installation;
 use crate::restore::RUN_VARIABLE;

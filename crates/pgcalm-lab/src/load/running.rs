@@ -4,14 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::load::Demand;
-use crate::load::LOG_PREFIX;
-use crate::load::Load;
-use crate::load::Work;
 use crate::load::choice::LoadChoice;
 use crate::load::command::CommandLoad;
 use crate::load::command_line::Told;
-use crate::load::workload;
+use crate::load::{Demand, LOG_PREFIX, Load, Work, workload};
 use crate::server::Server;
 use crate::shared_file;
 use crate::stage::Stage;

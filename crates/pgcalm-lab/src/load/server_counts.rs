@@ -10,14 +10,9 @@
 //! the transactions per second, read-only ones included in both.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pgcalm_connect::Client;
@@ -25,8 +20,7 @@ use pgcalm_host::stop::Stop;
 
 use crate::background::Background;
 use crate::connection::connect;
-use crate::transaction_log::Source;
-use crate::transaction_log::Transactions;
+use crate::transaction_log::{Source, Transactions};
 
 /// Looks per second.
 const LOOKS: i64 = 10;

@@ -1,14 +1,12 @@
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::Size;
 use crate::load::choice::LoadChoice;
-use crate::load::command_line::CommandLine;
-use crate::load::command_line::Told;
+use crate::load::command_line::{CommandLine, Told};
 use crate::load::preparation::Preparation;
 use pgcalm_host::Failure;
 

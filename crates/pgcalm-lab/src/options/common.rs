@@ -2,14 +2,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::Args;
-use clap::Parser;
-use pgcalm_host::quantity::COUNT;
-use pgcalm_host::quantity::ROWS;
-use pgcalm_host::quantity::number;
+use clap::{Args, Parser};
+use pgcalm_host::quantity::{COUNT, ROWS, number};
 use pgcalm_volume::Volume;
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::DEFAULT_DIR;

@@ -1,38 +1,26 @@
 //! One point: a new server, a look at it, and a measurement.
 
 use std::fs::File;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pgcalm_predict::report::Prediction;
 
 use crate::cap::InForce;
-use crate::contest;
-use crate::contest::devices::Devices;
-use crate::contest::devices::Scene;
+use crate::contest::devices::{Devices, Scene};
 use crate::contest::with_last_words;
-use crate::load::LOG_PREFIX;
-use crate::load::Load;
-use crate::load::Work;
 use crate::load::overtime::Overtime;
-use crate::options;
-use crate::predict::Options;
+use crate::load::{LOG_PREFIX, Load, Work};
 use crate::predict::grid::GridPoint;
-use crate::predict::measured;
 use crate::predict::measured::Counters;
-use crate::predict::report::Measured;
-use crate::predict::report::Point;
-use crate::predict::shadow;
+use crate::predict::report::{Measured, Point};
+use crate::predict::{Options, measured, shadow};
 use crate::sampler::Sampler;
 use crate::server::Server;
-use crate::server_log;
 use crate::stage::Stage;
-use crate::sysctl;
 use crate::template::Template;
 use crate::transaction_log::Transactions;
+use crate::{contest, options, server_log, sysctl};
 
 /// Between looks at a load.
 const POLL: Duration = Duration::from_millis(100);

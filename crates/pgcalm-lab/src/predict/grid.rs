@@ -3,10 +3,7 @@
 use serde::Serialize;
 
 use crate::Size;
-use crate::options::Distribution;
-use crate::options::Named;
-use crate::options::SysctlProfile;
-use crate::options::one_of;
+use crate::options::{Distribution, Named, SysctlProfile, one_of};
 
 /// One point: a table, a load, caps, buffers, and what the kernel allows to be dirty. Serialized by the options of scenario
 /// checkpoint, for reports.

@@ -2,11 +2,9 @@ use std::time::Instant;
 
 use anyhow::bail;
 use pgcalm_connect::Client;
-use pgcalm_predict::observe::ModuleCounters;
-use pgcalm_predict::observe::Statistics;
+use pgcalm_predict::observe::{ModuleCounters, Statistics};
 
-use crate::predict::report::Measured;
-use crate::predict::report::Written;
+use crate::predict::report::{Measured, Written};
 use crate::sampler::Sample;
 use crate::server_log::CheckpointLog;
 use crate::transaction_log::Transactions;

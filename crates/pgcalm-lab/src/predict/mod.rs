@@ -12,12 +12,10 @@ use anyhow::Context;
 
 use crate::contest::devices::Devices;
 use crate::contest::need;
-use crate::contestant::CONTESTANTS;
-use crate::contestant::Contestant;
+use crate::contestant::{CONTESTANTS, Contestant};
 use crate::interrupt::Interrupt;
 use crate::predict::report as model;
-use crate::stage::Needs;
-use crate::stage::Stage;
+use crate::stage::{Needs, Stage};
 use arena::Arena;
 
 pub use options::Options;

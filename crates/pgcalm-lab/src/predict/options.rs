@@ -4,21 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::contest;
 use crate::contestant::ServerSetting;
-use crate::options::Common;
-use crate::options::FsType;
-use crate::options::VolumeLayout;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::named;
-use crate::options::range;
-use crate::options::rows;
+use crate::options::{Common, FsType, VolumeLayout, count, each_once, named, range, rows};
 use crate::predict::grid;
-use crate::predict::grid::GridPoint;
-use crate::predict::grid::POINTS;
+use crate::predict::grid::{GridPoint, POINTS};
+use crate::{Limit, Seconds, contest};
 use pgcalm_host::Failure;
 
 /// Everything that can be chosen about a grid. How a checkpoint's drain and the kernel's visits, each 31 s, fall together

@@ -7,11 +7,8 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use pgcalm_predict::report::Counted;
-use pgcalm_predict::report::Outlook;
-use pgcalm_predict::report::Prediction;
-use serde::Deserialize;
-use serde::Serialize;
+use pgcalm_predict::report::{Counted, Outlook, Prediction};
+use serde::{Deserialize, Serialize};
 
 use crate::report::Host;
 

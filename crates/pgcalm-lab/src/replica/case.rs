@@ -1,7 +1,6 @@
 //! What is done to the same pair under the same load.
 
-use crate::options::Named;
-use crate::options::one_of;
+use crate::options::{Named, one_of};
 
 /// When the caps of the devices are in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

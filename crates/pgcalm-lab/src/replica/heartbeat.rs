@@ -4,23 +4,17 @@
 //! the guard exempts, as the roles of failover managers are.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_connect::Client;
 
-use crate::background::Background;
-use crate::background::sleep_until;
+use crate::background::{Background, sleep_until};
 use crate::connection::connect;
 use crate::interrupt::Interrupt;
 use crate::replica::replication_log::Timeouts;
-use crate::replica::report::Heartbeat;
-use crate::replica::report::Sample;
-use crate::replica::report::Silence;
+use crate::replica::report::{Heartbeat, Sample, Silence};
 use crate::server::Server;
 
 /// Between beats.

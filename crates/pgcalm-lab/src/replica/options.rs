@@ -4,20 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
 use crate::cap::Caps;
-use crate::options::Common;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::named;
-use crate::options::range;
-use crate::options::rows;
-use crate::options::serialize_names;
-use crate::replica::case;
+use crate::options::{Common, count, each_once, named, range, rows, serialize_names};
 use crate::replica::case::Case;
-use crate::replica::heartbeat;
+use crate::replica::{case, heartbeat};
+use crate::{Limit, Seconds, Size};
 use pgcalm_host::Failure;
 
 /// Size of the device with a cluster but for its WAL.

@@ -1,8 +1,6 @@
 //! What the samples say about the guard, and about a standby whose caps were lifted.
 
-use crate::replica::report::Guard;
-use crate::replica::report::Sample;
-use crate::replica::report::TOLERANCE;
+use crate::replica::report::{Guard, Sample, TOLERANCE};
 
 /// The guard's window: from the first sample under load within the tolerance on.
 pub fn guard(limit_bytes: u64, samples: &[Sample]) -> Guard {

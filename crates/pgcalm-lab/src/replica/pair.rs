@@ -1,43 +1,28 @@
 //! Primary and standby of one case.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_connect::Client;
 use pgcalm_lag::Lsn;
 use postgres::types::PgLsn;
 
 use crate::cap::InForce;
 use crate::connection::connect;
-use crate::filesystem::FileSystem;
-use crate::filesystem::Layout;
-use crate::network::End;
-use crate::network::Network;
+use crate::filesystem::{FileSystem, Layout};
+use crate::network::{End, Network};
 use crate::options::FsType;
-use crate::replica::STANDBY;
-use crate::replica::Surroundings;
-use crate::replica::case::Capped;
-use crate::replica::case::Case;
-use crate::replica::case::Kept;
-use crate::replica::flood;
-use crate::replica::heartbeat;
+use crate::replica::case::{Capped, Case, Kept};
 use crate::replica::heartbeat::Pulse;
-use crate::replica::outcome;
-use crate::replica::replication_log;
 use crate::replica::report::Case as Outcome;
 use crate::replica::report::ReceiverError;
 use crate::replica::side::Side;
-use crate::replica::watch::Watch;
-use crate::replica::watch::Watched;
-use crate::server;
+use crate::replica::watch::{Watch, Watched};
+use crate::replica::{STANDBY, Surroundings, flood, heartbeat, outcome, replication_log};
 use crate::server::Server;
-use crate::shared_file;
 use crate::stage::Stage;
+use crate::{server, shared_file};
 
 /// How long the standby may take to connect and to be where the primary is, before the load.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);

@@ -10,13 +10,11 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::report::Host;
 
-pub use heartbeat::Heartbeat;
-pub use heartbeat::Silence;
+pub use heartbeat::{Heartbeat, Silence};
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "replica";

@@ -4,20 +4,15 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::Size;
 use crate::device::Device;
-use crate::filesystem::FileSystem;
-use crate::filesystem::Layout;
-use crate::journal::Change;
-use crate::journal::Undo;
-use crate::network;
+use crate::filesystem::{FileSystem, Layout};
+use crate::journal::{Change, Undo};
 use crate::network::End;
 use crate::options::FsType;
 use crate::replica::options::DATA_SIZE;
 use crate::server::Places;
-use crate::shared_file;
 use crate::stage::Stage;
-use crate::template;
+use crate::{Size, network, shared_file, template};
 
 /// One server's devices, which its clusters of all cases use in turn.
 #[derive(Debug)]

@@ -2,31 +2,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_connect::Client;
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
-use pgcalm_host::network;
 use pgcalm_host::stop::Stop;
-use pgcalm_lag::History;
-use pgcalm_lag::Host;
-use pgcalm_lag::Lsn;
+use pgcalm_host::{HostRoot, network};
 use pgcalm_lag::model as lag;
+use pgcalm_lag::{History, Host, Lsn};
 use postgres::types::PgLsn;
 
-use crate::background::Background;
-use crate::background::sleep_until;
+use crate::background::{Background, sleep_until};
 use crate::connection::connect;
 use crate::network::INTERFACE;
-use crate::replica::STANDBY;
-use crate::replica::replication_log;
-use crate::replica::report::Lag;
-use crate::replica::report::Sample;
+use crate::replica::report::{Lag, Sample};
+use crate::replica::{STANDBY, replication_log};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

@@ -5,16 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
-use toml::Table;
-use toml::Value;
+use toml::{Table, Value};
 
-use super::Level;
-use super::Row;
-use super::matrix;
-use super::table::SCENARIO;
-use super::table::check_name;
-use super::table::level;
-use super::table::text;
+use super::table::{SCENARIO, check_name, level, text};
+use super::{Level, Row, matrix};
 use pgcalm_host::Failure;
 
 /// A suite.

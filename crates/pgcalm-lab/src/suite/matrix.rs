@@ -1,12 +1,8 @@
 //! Rows for every combination of the values of some axes.
 
-use toml::Table;
-use toml::Value;
+use toml::{Table, Value};
 
-use super::Given;
-use super::Level;
-use super::Row;
-use super::table;
+use super::{Given, Level, Row, table};
 
 /// Something that is varied.
 #[derive(Debug)]
@@ -213,8 +209,7 @@ fn filled(pattern: &str, cell: &Cell<'_>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::suite::Row;
-    use crate::suite::Suite;
+    use crate::suite::{Row, Suite};
 
     #[test]
     fn a_value_of_an_axis_can_have_a_part_of_its_own() {

@@ -8,12 +8,8 @@ mod reading;
 pub mod svg;
 mod text;
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::document::figure;
-use serde::Deserialize;
-use serde::Serialize;
+use pgcalm_render::document::{Column, Document, Table, figure};
+use serde::{Deserialize, Serialize};
 
 use crate::contest;
 use crate::report::Shown;

@@ -2,18 +2,13 @@
 //! where it was.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
-use pgcalm_host::replacement;
-use pgcalm_host::replacement::Durability;
-use pgcalm_host::replacement::Replacement;
-use serde::Deserialize;
-use serde::Serialize;
+use pgcalm_host::replacement::{Durability, Replacement};
+use pgcalm_host::{HostRoot, replacement};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contest::Options;

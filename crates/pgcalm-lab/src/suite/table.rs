@@ -1,10 +1,8 @@
 //! What the tables of rows and of matrices have alike.
 
-use toml::Table;
-use toml::Value;
+use toml::{Table, Value};
 
-use super::Given;
-use super::Level;
+use super::{Given, Level};
 
 /// What a row runs unless it says so.
 pub(super) const SCENARIO: &str = "checkpoint";

@@ -3,15 +3,12 @@
 //! pgbench begins its transactions when all of its clients are connected. So the postmasters are stopped while the programs start: who
 //! connects then waits in the socket's queue, and is taken from there when they go on.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use pgcalm_host::unix_socket;
 use pgcalm_host::unix_socket::ServerSocket;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::server::Server;
 use crate::stage::Stage;

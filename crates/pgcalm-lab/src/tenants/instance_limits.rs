@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use crate::control_group::ControlGroup;
-use crate::cpu;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::memory;
 use crate::options::Warm;
 use crate::progress::Progress;
 use crate::tenants::Options;
-use crate::warm;
+use crate::{cpu, memory, warm};
 
 /// The control groups of one instance, none where its options ask for none. They go when this is dropped, after its server.
 #[derive(Debug)]

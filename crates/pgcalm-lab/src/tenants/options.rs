@@ -4,21 +4,10 @@ use clap::Args;
 use pgcalm_host::quantity;
 use serde::Serialize;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
-use crate::contestant;
-use crate::contestant::Contestant;
-use crate::contestant::ContestantSetting;
-use crate::cpu;
-use crate::options::Common;
-use crate::options::MountOptions;
-use crate::options::SysctlProfile;
-use crate::options::count;
-use crate::options::range;
-use crate::options::rows;
-use crate::options::serialize_names;
+use crate::contestant::{Contestant, ContestantSetting};
+use crate::options::{Common, MountOptions, SysctlProfile, count, range, rows, serialize_names};
 use crate::tenants::contestant::parse;
+use crate::{Limit, Seconds, Size, contestant, cpu};
 use pgcalm_host::Failure;
 
 /// Bytes of table and index per row, as for a contest.

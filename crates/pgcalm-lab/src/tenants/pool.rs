@@ -2,28 +2,20 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pgcalm_host::block_device;
 use rustix::fs::OFlags;
 use rustix::mount::MountFlags;
 
-use crate::Size;
-use crate::device;
 use crate::device::Device;
-use crate::filesystem;
 use crate::interrupt::Interrupt;
-use crate::journal::Change;
-use crate::journal::Journal;
-use crate::journal::Undo;
-use crate::options::FsType;
-use crate::options::MountOptions;
+use crate::journal::{Change, Journal, Undo};
+use crate::options::{FsType, MountOptions};
+use crate::{Size, device, filesystem};
 
 /// What is copied at a time.
 const PART: usize = 1 << 20;

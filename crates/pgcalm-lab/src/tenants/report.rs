@@ -7,13 +7,11 @@ mod view;
 use std::collections::BTreeMap;
 
 use pgcalm_render::number::short;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::contest;
 use crate::contest::report::Run;
-use crate::report::Host;
-use crate::report::Latency;
+use crate::report::{Host, Latency};
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "tenants";

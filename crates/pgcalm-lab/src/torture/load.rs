@@ -1,22 +1,16 @@
 //! Clients that write and note what is acknowledged, and one that keeps the server busy otherwise.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use fastrand::Rng;
 
-use crate::background::Background;
-use crate::background::sleep_until;
+use crate::background::{Background, sleep_until};
 use crate::connection::connect;
-use crate::torture::ledger::ClientLedger;
-use crate::torture::ledger::Ledger;
+use crate::torture::ledger::{ClientLedger, Ledger};
 use pgcalm_host::stop::Stop;
 
 /// Most rows of one transaction.

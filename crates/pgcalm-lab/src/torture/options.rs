@@ -1,19 +1,10 @@
 use std::collections::BTreeMap;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::DEFAULT_TORTURE_DIR;
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
-use crate::options::Common;
-use crate::options::FileSystems;
-use crate::options::FsType;
-use crate::options::MountOptions;
-use crate::options::count;
-use crate::options::range;
+use crate::options::{Common, FileSystems, FsType, MountOptions, count, range};
+use crate::{DEFAULT_TORTURE_DIR, Limit, Seconds, Size};
 use pgcalm_host::Failure;
 
 /// How a cycle ends.
@@ -167,8 +158,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::named;
-    use crate::options::parsed;
+    use crate::options::{named, parsed};
 
     #[test]
     fn a_run_has_a_directory_of_its_own_and_tells_its_seed() {

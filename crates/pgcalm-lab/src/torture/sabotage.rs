@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, process};
 
 use crate::interrupt::Interrupt;
-use crate::server::Places;
-use crate::server::Server;
+use crate::server::{Places, Server};
 use crate::strace::Strace;
 
 /// A way to lose data.

@@ -4,15 +4,11 @@
 //! All free space is filled with a pattern before each load, so that such a block is known wherever it shows up. Beside the server
 //! somebody writes files that are never synced, which is where it may show up; in the server's it must not.
 
-use std::fs;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::thread;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, thread};
 
 use anyhow::Context;
 

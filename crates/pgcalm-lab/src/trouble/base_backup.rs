@@ -1,8 +1,6 @@
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
-use crate::trouble::program::amount;
+use crate::trouble::program::{ByProgram, Start, amount};
 
 pub(crate) fn fast() -> Box<dyn Play> {
     Box::new(ByProgram::new(

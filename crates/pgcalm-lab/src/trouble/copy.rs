@@ -1,15 +1,11 @@
 use std::io::Write;
 use std::process::ChildStdin;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Size;
 use crate::contest::Options;
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
-use crate::trouble::program::amount;
-use crate::trouble::program::statement;
+use crate::trouble::program::{ByProgram, Start, amount, statement};
 
 /// Bytes of a row as text: eight of them fit on a page, less than one of a table of the lab.
 const ROW: usize = 900;

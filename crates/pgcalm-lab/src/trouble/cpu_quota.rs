@@ -1,11 +1,9 @@
 use std::time::Duration;
 
-use crate::control_group::ControlGroup;
-use crate::control_group::Controller;
+use crate::control_group::{ControlGroup, Controller};
 use crate::cpu;
-use crate::trouble::Before;
-use crate::trouble::Ground;
 use crate::trouble::play::Play;
+use crate::trouble::{Before, Ground};
 
 /// Of a processor.
 const SHARE: f64 = 0.5;

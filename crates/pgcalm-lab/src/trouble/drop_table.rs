@@ -1,7 +1,5 @@
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
-use crate::trouble::program::statement;
+use crate::trouble::program::{ByProgram, Start, statement};
 
 pub(crate) fn make() -> Box<dyn Play> {
     Box::new(ByProgram {

@@ -1,18 +1,13 @@
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::stage::Stage;
 use crate::template::for_each_file;
 use crate::tool;
-use crate::trouble::Before;
-use crate::trouble::Ground;
-use crate::trouble::Trouble;
 use crate::trouble::play::Play;
-use crate::trouble::program::Program;
-use crate::trouble::program::Start;
-use crate::trouble::program::amount;
+use crate::trouble::program::{Program, Start, amount};
+use crate::trouble::{Before, Ground, Trouble};
 
 const NAMES: [&str; 2] = ["files-read-before-start", "files-read-after-start"];
 

@@ -1,10 +1,8 @@
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::load::Demand;
 use crate::trouble::Ground;
-use crate::trouble::play::Play;
-use crate::trouble::play::lasting;
+use crate::trouble::play::{Play, lasting};
 
 /// An hour, compressed: the kernel's flusher has written all that is dirty by then.
 const TIME: Duration = Duration::from_secs(60);

@@ -1,27 +1,11 @@
 use crate::contest::Options;
 use crate::options::Named;
-use crate::trouble::base_backup;
-use crate::trouble::big_delete;
-use crate::trouble::caps_halve;
-use crate::trouble::caps_told;
-use crate::trouble::copy;
-use crate::trouble::cpu_quota;
-use crate::trouble::create_index;
-use crate::trouble::drop_table;
-use crate::trouble::files_read;
-use crate::trouble::idle;
-use crate::trouble::memory_halves;
-use crate::trouble::neighbour;
-use crate::trouble::pg_dump;
 use crate::trouble::play::Play;
-use crate::trouble::process_stopped;
-use crate::trouble::restart;
-use crate::trouble::second_server;
-use crate::trouble::small_tables;
-use crate::trouble::vacuum_freeze;
-use crate::trouble::volume_hangs;
-use crate::trouble::wal_kept;
-use crate::trouble::worker_killed;
+use crate::trouble::{
+    base_backup, big_delete, caps_halve, caps_told, copy, cpu_quota, create_index, drop_table, files_read, idle,
+    memory_halves, neighbour, pg_dump, process_stopped, restart, second_server, small_tables, vacuum_freeze,
+    volume_hangs, wal_kept, worker_killed,
+};
 
 /// A trouble that can be asked for.
 #[derive(Debug)]

@@ -3,10 +3,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use crate::Size;
-use crate::memory;
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
+use crate::{Size, memory};
 
 pub(crate) fn make() -> Box<dyn Play> {
     Box::<MemoryHalves>::default()

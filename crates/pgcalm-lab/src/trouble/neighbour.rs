@@ -1,29 +1,22 @@
 //! A program beside the server, on the same file system: the process of `pgcalm lab neighbour`, and the troubles that start it.
 
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::{io, thread};
 
 use anyhow::Context;
 use clap::ValueEnum;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use crate::Size;
-use crate::device;
-use crate::tool;
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
+use crate::trouble::program::{ByProgram, Start};
+use crate::{Size, device, tool};
 
 /// The hidden verb of `pgcalm lab`.
 pub const VERB: &str = "neighbour";

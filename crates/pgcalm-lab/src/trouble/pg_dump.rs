@@ -1,7 +1,5 @@
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
-use crate::trouble::program::amount;
+use crate::trouble::program::{ByProgram, Start, amount};
 
 pub(crate) fn make() -> Box<dyn Play> {
     Box::new(ByProgram::new(

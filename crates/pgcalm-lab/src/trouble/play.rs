@@ -2,8 +2,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::load::Demand;
-use crate::trouble::Before;
-use crate::trouble::Ground;
+use crate::trouble::{Before, Ground};
 
 /// One trouble in one run.
 ///

@@ -1,15 +1,11 @@
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_host::{HostRoot, process};
+use rustix::process::{Pid, Signal};
 
 use crate::trouble::Ground;
-use crate::trouble::play::Play;
-use crate::trouble::play::lasting;
+use crate::trouble::play::{Play, lasting};
 
 const TIME: Duration = Duration::from_secs(30);
 

@@ -1,17 +1,12 @@
-use std::time::Duration;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
 use crate::contest::Options;
 use crate::contestant::Contestant;
 use crate::load::Demand;
-use crate::trouble::Before;
-use crate::trouble::Ground;
-use crate::trouble::Need;
-use crate::trouble::Scheduled;
 use crate::trouble::play::Play;
+use crate::trouble::{Before, Ground, Need, Scheduled};
 use pgcalm_host::Failure;
 
 /// The troubles of one run.

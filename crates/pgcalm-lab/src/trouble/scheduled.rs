@@ -1,16 +1,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
 use crate::Seconds;
 use crate::contest::Options;
-use crate::options::Named;
-use crate::options::one_of;
-use crate::trouble::Need;
-use crate::trouble::TROUBLES;
-use crate::trouble::Trouble;
+use crate::options::{Named, one_of};
+use crate::trouble::{Need, TROUBLES, Trouble};
 use pgcalm_host::Failure;
 
 /// A trouble and when it comes: `NAME[@SECOND]`.

@@ -1,13 +1,10 @@
 use std::time::Duration;
 
-use crate::server::Places;
-use crate::server::Server;
-use crate::server::settings;
+use crate::server::{Places, Server, settings};
 use crate::tool;
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
-use crate::trouble::program::Program;
-use crate::trouble::program::Start;
+use crate::trouble::program::{Program, Start};
 
 /// Cluster, tables of pgbench, WAL.
 pub(crate) const ROOM: u64 = 1 << 30;

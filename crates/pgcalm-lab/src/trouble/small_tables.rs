@@ -3,8 +3,7 @@ use std::fs;
 use anyhow::Context;
 
 use crate::trouble::play::Play;
-use crate::trouble::program::ByProgram;
-use crate::trouble::program::Start;
+use crate::trouble::program::{ByProgram, Start};
 
 /// A few in each transaction: each lock takes a place in shared memory.
 const CREATE: &str = "do $$ begin for i in 1 .. 1000 loop \

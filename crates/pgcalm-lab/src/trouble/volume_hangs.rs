@@ -1,10 +1,8 @@
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::cap::InForce;
 use crate::trouble::Ground;
-use crate::trouble::play::Play;
-use crate::trouble::play::lasting;
+use crate::trouble::play::{Play, lasting};
 
 /// What cloud volumes and networks have had.
 const TIME: Duration = Duration::from_secs(5);

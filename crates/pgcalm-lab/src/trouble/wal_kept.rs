@@ -1,16 +1,13 @@
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use rustix::fs::FallocateFlags;
 
 use crate::shared_file;
-use crate::trouble::Before;
-use crate::trouble::Ground;
 use crate::trouble::play::Play;
+use crate::trouble::{Before, Ground};
 
 /// How long the load goes on without it at the end of a long run; in a short one, as long as with it.
 const AFTER: Duration = Duration::from_secs(60);

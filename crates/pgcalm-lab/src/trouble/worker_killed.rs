@@ -1,13 +1,11 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
-use crate::trouble::process_stopped::WORKER;
-use crate::trouble::process_stopped::find;
+use crate::trouble::process_stopped::{WORKER, find};
 
 pub(crate) fn make() -> Box<dyn Play> {
     Box::<WorkerKilled>::default()

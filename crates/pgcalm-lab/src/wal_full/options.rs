@@ -4,25 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Limit;
-use crate::Seconds;
-use crate::Size;
-use crate::contest;
 use crate::contestant::Contestant;
-use crate::options::CapWay;
-use crate::options::Common;
-use crate::options::VolumeLayout;
-use crate::options::count;
-use crate::options::each_once;
-use crate::options::named;
-use crate::options::one_of;
-use crate::options::range;
-use crate::options::rows;
-use crate::options::serialize_names;
-use crate::trouble::Scheduled;
-use crate::trouble::Trouble;
-use crate::trouble::WAL_KEPT;
+use crate::options::{CapWay, Common, VolumeLayout, count, each_once, named, one_of, range, rows, serialize_names};
+use crate::trouble::{Scheduled, Trouble, WAL_KEPT};
 use crate::wal_full::CONTESTANTS;
+use crate::{Limit, Seconds, Size, contest};
 use pgcalm_host::Failure;
 
 /// Everything that can be chosen.

@@ -4,16 +4,13 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::contest::report as model;
 use crate::contest::report::Run;
-use crate::guard::report::deviation;
-use crate::guard::report::mean;
+use crate::guard::report::{deviation, mean};
 use crate::report::Host;
-use crate::wal_full::SHADOW;
-use crate::wal_full::STOCK;
+use crate::wal_full::{SHADOW, STOCK};
 
 /// Name of the scenario, by which its documents are told from others.
 pub const SCENARIO: &str = "wal-full";

@@ -2,20 +2,15 @@
 
 use std::fs;
 use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::{HostRoot, block_device};
 use pgcalm_lab::Size;
-use pgcalm_lab::cap::Capper;
-use pgcalm_lab::cap::Caps;
-use pgcalm_lab::device::Device;
-use pgcalm_lab::device::Kind;
+use pgcalm_lab::cap::{Capper, Caps};
+use pgcalm_lab::device::{Device, Kind};
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_testkit::need;

@@ -2,29 +2,21 @@
 //! for the module a built one; says so and passes otherwise.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::chown;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use pgcalm_host::HostRoot;
 use pgcalm_lab::contest::report::FsyncSource;
-use pgcalm_lab::fsync_times::FsyncRecord;
-use pgcalm_lab::fsync_times::FsyncTrace;
+use pgcalm_lab::fsync_times::{FsyncRecord, FsyncTrace};
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
-use pgcalm_lab::server::Places;
-use pgcalm_lab::server::Server;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs::bindir;
-use pgcalm_testkit::programs::initdb;
+use pgcalm_lab::server::{Places, Server};
+use pgcalm_testkit::programs::{bindir, initdb};
+use pgcalm_testkit::{module_directory, need};
 
 /// How long anything may take that has to come.
 const PATIENCE: Duration = Duration::from_secs(60);

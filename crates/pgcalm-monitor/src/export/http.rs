@@ -5,33 +5,24 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::{io, thread};
 
-use hyper::Method;
-use hyper::Request;
-use hyper::Response;
-use hyper::StatusCode;
-use hyper::header::ACCEPT;
-use hyper::header::CONTENT_TYPE;
-use hyper::header::HeaderValue;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use hyper_util::rt::TokioTimer;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::Monitor;
 use crate::export::usage;
-use crate::metrics;
+use crate::{Monitor, metrics};
 use pgcalm_host::Failure;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -166,8 +157,7 @@ fn text(status: StatusCode, kind: &'static str, body: String) -> Response<String
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpStream;
 
     use super::*;

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pgcalm_host::replacement;
-use pgcalm_host::replacement::Durability;
-use pgcalm_host::replacement::Replacement;
+use pgcalm_host::replacement::{Durability, Replacement};
 
 use crate::export::usage;
 use pgcalm_host::Failure;

@@ -1,8 +1,6 @@
 //! Checkpoints.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
+use crate::metrics::{Kind, Metric, Read};
 use crate::model::CheckpointPhase;
 
 pub const TABLE: &[Metric] = &[

@@ -3,14 +3,9 @@
 //! `UPDATE_METRICS=1 cargo test -p pgcalm-monitor metrics` rewrites docs/reference/metrics.md after a change of the table.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
-use crate::metrics::SERVER;
-use crate::metrics::table;
+use crate::metrics::{Kind, Metric, Read, SERVER, table};
 
 const HEAD: &str = "# Metrics of `pgcalm export`
 

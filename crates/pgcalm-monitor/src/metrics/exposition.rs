@@ -4,18 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::EncodeMetric;
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
-use prometheus_client::registry::Unit;
+use prometheus_client::registry::{Registry, Unit};
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::table;
+use crate::metrics::{Kind, Metric, table};
 use crate::model::Host;
 
 /// A sample in OpenMetrics 1.0.
@@ -96,10 +91,7 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Counters;
-    use crate::model::Identity;
-    use crate::model::Instance;
-    use crate::model::Reachability;
+    use crate::model::{Counters, Identity, Instance, Reachability};
 
     fn host() -> Arc<Host> {
         Arc::new(Host {

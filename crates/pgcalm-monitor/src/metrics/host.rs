@@ -1,11 +1,7 @@
 //! The host, its disks and network interfaces, and whether instances answer.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
-use crate::model::Host;
-use crate::model::Memory;
-use crate::model::Reachability;
+use crate::metrics::{Kind, Metric, Read};
+use crate::model::{Host, Memory, Reachability};
 
 fn memory(host: &Host, value: fn(&Memory) -> Option<u64>) -> Option<u64> {
     host.memory.as_ref().and_then(value)

@@ -1,10 +1,7 @@
 //! pg_calm: page map, writes, guard, share, flushes of WAL.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
-use crate::model::Instance;
-use crate::model::Module;
+use crate::metrics::{Kind, Metric, Read};
+use crate::model::{Instance, Module};
 
 /// States of an input of the guard, as pg_calm_guard has them.
 const GUARD_STATES: [&str; 6] = ["off", "unknown", "watched", "pacing", "released", "refusing"];

@@ -2,12 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
-use crate::model::Instance;
-use crate::model::Slot;
-use crate::model::Standby;
+use crate::metrics::{Kind, Metric, Read};
+use crate::model::{Instance, Slot, Standby};
 
 fn worst_bytes(instance: &Instance, lag: fn(&Standby) -> Option<u64>) -> Option<u64> {
     let standbys = &instance.replication.as_ref()?.standbys;

@@ -1,8 +1,6 @@
 //! Transactions, connections, waits.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
+use crate::metrics::{Kind, Metric, Read};
 use crate::model::WaitCause;
 
 pub const TABLE: &[Metric] = &[

@@ -1,12 +1,7 @@
 //! What instances lie on, and the caps there.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Points;
-use crate::metrics::Read;
-use crate::model::Cap;
-use crate::model::Caps;
-use crate::model::Instance;
+use crate::metrics::{Kind, Metric, Points, Read};
+use crate::model::{Cap, Caps, Instance};
 
 /// Adds a value for each disk and role of an instance that has one.
 fn each(instance: &Instance, points: &mut Points, value: impl Fn(&Caps) -> Option<u64>) {

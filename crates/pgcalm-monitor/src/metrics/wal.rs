@@ -1,8 +1,6 @@
 //! WAL and its archiving.
 
-use crate::metrics::Kind;
-use crate::metrics::Metric;
-use crate::metrics::Read;
+use crate::metrics::{Kind, Metric, Read};
 
 pub const TABLE: &[Metric] = &[
     Metric {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Sessions at one moment, from pg_stat_activity. Those of pgcalm itself are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

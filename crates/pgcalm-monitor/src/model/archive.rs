@@ -1,7 +1,6 @@
 //! WAL archiving.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What waits to be archived, from pg_calm_archive, else from pg_stat_archiver and `pg_ls_archive_statusdir()`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Checkpoints and restartpoints.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the checkpointer does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Disks, what lies on them, and their caps.
 
 use pgcalm_host::instance::Role;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A whole disk (or loop device, device-mapper target, …) with its counters of /sys/block/NAME/stat, which include what
 /// any other program reads and writes there.

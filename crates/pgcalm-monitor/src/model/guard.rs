@@ -1,7 +1,6 @@
 //! pg_calm_guard: views pg_calm_guard and pg_calm_guard_holds.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether writers are slowed down, and for what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

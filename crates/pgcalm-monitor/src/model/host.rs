@@ -1,13 +1,8 @@
 //! The host.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::model::Device;
-use crate::model::Instance;
-use crate::model::Interface;
-use crate::model::Missing;
-use crate::model::Volume;
+use crate::model::{Device, Instance, Interface, Missing, Volume};
 
 /// A host and its instances at one moment: one sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,20 +1,10 @@
 //! A PostgreSQL server.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::model::Activity;
-use crate::model::Archive;
-use crate::model::Checkpoint;
-use crate::model::Counters;
-use crate::model::Guard;
-use crate::model::Missing;
-use crate::model::Module;
-use crate::model::Rates;
-use crate::model::Replication;
-use crate::model::ShareMember;
-use crate::model::Unflushed;
-use crate::model::Volume;
+use crate::model::{
+    Activity, Archive, Checkpoint, Counters, Guard, Missing, Module, Rates, Replication, ShareMember, Unflushed, Volume,
+};
 
 /// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Network interfaces.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A network interface that WAL leaves by, with its counters of /proc/self/net/dev: of the network namespace that pgcalm is
 /// in, and with all that any program sends. Its packets are counted before they are cut into those of the wire, and after

@@ -1,7 +1,6 @@
 //! What pg_calm says about itself: view pg_calm_status.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// pg_calm in a server. Counters start with the server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

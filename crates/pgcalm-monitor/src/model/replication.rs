@@ -1,7 +1,6 @@
 //! Replication: who is behind, and by how much.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Both directions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Instances that share a device's budget: view pg_calm_share.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A member, this instance included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

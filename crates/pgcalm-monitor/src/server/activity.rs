@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use postgres::Error;
 
-use crate::model::Activity;
-use crate::model::Connections;
-use crate::model::Wait;
-use crate::model::WaitCause;
+use crate::model::{Activity, Connections, Wait, WaitCause};
 use crate::server::facts::Facts;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 use crate::waits;
 
 /// Sessions of pgcalm are left out. Of sessions that this user may not look into only the database is shown.

@@ -1,20 +1,13 @@
 //! What waits to be archived.
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_server::ARCHIVER;
-use pgcalm_server::Archiver;
+use pgcalm_server::{ARCHIVER, Archiver};
 use postgres::Error;
 
-use crate::model::Archive;
-use crate::model::ArchiveState;
-use crate::model::Missing;
-use crate::model::ServerRole;
-use crate::model::Subject;
+use crate::model::{Archive, ArchiveState, Missing, ServerRole, Subject};
 use crate::server::facts::Facts;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 /// Without the module the queue is counted at this interval: the server looks at every file of archive_status for it.
 const QUEUE_INTERVAL: Duration = Duration::from_secs(10);

@@ -2,17 +2,12 @@
 
 use std::time::Instant;
 
-use postgres::Error;
-use postgres::Row;
+use postgres::{Error, Row};
 
-use crate::model::Checkpoint;
-use crate::model::CheckpointPhase;
-use crate::model::CheckpointSource;
-use crate::model::CompletedCheckpoint;
+use crate::model::{Checkpoint, CheckpointPhase, CheckpointSource, CompletedCheckpoint};
 use crate::server::counters::Core;
 use crate::server::facts::Facts;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 /// The one under way, if any, and the last complete one.
 pub fn ask_module(
@@ -178,8 +173,7 @@ fn wait_phase(event_type: &str, event: &str) -> CheckpointPhase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Counters;
-    use crate::model::ServerRole;
+    use crate::model::{Counters, ServerRole};
 
     fn event(event_type: &str, event: &str) -> (String, String) {
         (event_type.to_string(), event.to_string())

@@ -1,13 +1,10 @@
 //! Counters, role and WAL position: one statement.
 
-use pgcalm_server::Version;
-use pgcalm_server::Writes;
+use pgcalm_server::{Version, Writes};
 use postgres::Error;
 
-use crate::model::Counters;
-use crate::model::ServerRole;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::model::{Counters, ServerRole};
+use crate::server::session::{Columns, Session};
 
 /// What one statement tells.
 #[derive(Debug, Clone, Copy)]

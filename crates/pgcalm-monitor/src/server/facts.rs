@@ -1,13 +1,9 @@
 //! What changes rarely: version, settings, rights, whether the module is there.
 
-use pgcalm_server::MODULE_SCHEMA;
-use pgcalm_server::Settings;
-use pgcalm_server::Version;
-use pgcalm_server::extension_schema;
+use pgcalm_server::{MODULE_SCHEMA, Settings, Version, extension_schema};
 use postgres::Error;
 
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 /// Settings that are used here, as numbers in base units where they are numbers.
 #[derive(Debug, Clone, PartialEq)]

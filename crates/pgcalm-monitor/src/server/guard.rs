@@ -2,11 +2,8 @@
 
 use postgres::Error;
 
-use crate::model::Guard;
-use crate::model::GuardHold;
-use crate::model::GuardInput;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::model::{Guard, GuardHold, GuardInput};
+use crate::server::session::{Columns, Session};
 
 /// pg_calm_guard and pg_calm_guard_holds.
 pub fn ask(session: &mut Session, schema: &str) -> Result<Guard, Error> {

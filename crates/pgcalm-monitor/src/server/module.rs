@@ -2,12 +2,9 @@
 
 use postgres::Error;
 
-use crate::model::Module;
-use crate::model::ShareMember;
-use crate::model::Unflushed;
+use crate::model::{Module, ShareMember, Unflushed};
 use crate::server::facts::Facts;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 /// The schema of the module's views, or why there are none and what to do about it.
 pub fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {

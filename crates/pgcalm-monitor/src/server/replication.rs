@@ -1,18 +1,11 @@
 //! Who is behind, and by how much.
 
-use pgcalm_lag::History;
-use pgcalm_lag::Sample;
+use pgcalm_lag::{History, Sample};
 use postgres::Error;
 
-use crate::model::Replication;
-use crate::model::ServerRole;
-use crate::model::Slot;
-use crate::model::Standby;
-use crate::model::Subject;
-use crate::model::WalReceiver;
+use crate::model::{Replication, ServerRole, Slot, Standby, Subject, WalReceiver};
 use crate::server::facts::Facts;
-use crate::server::session::Columns;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 /// Where the WAL of this server ends: a cascading standby sends what it has replayed or received.
 const END: &str = "CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) \

@@ -1,25 +1,16 @@
 //! A read-only session with a server.
 
 use std::collections::HashMap;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pgcalm_connect::Address;
-use pgcalm_connect::Client;
-use pgcalm_connect::ConnectError;
+use pgcalm_connect::{Address, Client, ConnectError};
 use pgcalm_host::HostRoot;
-use pgcalm_lag::History;
-use pgcalm_lag::Host;
-use pgcalm_lag::LagError;
-use pgcalm_lag::Sample;
+use pgcalm_lag::{History, Host, LagError, Sample};
 use pgcalm_server::Text;
-use postgres::Error;
-use postgres::Row;
-use postgres::Statement;
 use postgres::error::Severity;
+use postgres::{Error, Row, Statement};
 
-use crate::model::Missing;
-use crate::model::Subject;
+use crate::model::{Missing, Subject};
 
 /// What has failed is asked for again after this time only: each failure is an ERROR in the server's log.
 const RETRY: Duration = Duration::from_secs(60);

@@ -6,16 +6,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, process};
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
-use pgcalm_lab::server::Places;
-use pgcalm_lab::server::Server;
+use pgcalm_lab::server::{Places, Server};
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
 

@@ -1,9 +1,6 @@
 //! An observation that tests change where they need another.
 
-use crate::report::Counted;
-use crate::report::Device;
-use crate::report::Observation;
-use crate::report::Settings;
+use crate::report::{Counted, Device, Observation, Settings};
 
 /// A server at 500 transactions per second, each of which writes a page. The device takes 1000 operations and 100 MiB per
 /// second; it has completed 500 and 4 MiB, pg_calm would have 100 and 8 MiB. WAL is elsewhere, nothing is read.

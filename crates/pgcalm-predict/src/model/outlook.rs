@@ -1,9 +1,7 @@
 //! The rate that a device can keep up with.
 
-use super::use_of::Use;
-use super::use_of::Used;
-use crate::report::Observation;
-use crate::report::Outlook;
+use super::use_of::{Use, Used};
+use crate::report::{Observation, Outlook};
 
 /// Part of a cap from which on the device is what limits, so that what the server could make is not known.
 const AT_CAP: f64 = 0.9;

@@ -2,12 +2,9 @@
 
 use pgcalm_render::number::percent;
 
-use super::use_of::Caps;
-use super::use_of::Used;
+use super::use_of::{Caps, Used};
 use crate::checkpoint;
-use crate::report::OPTIONS;
-use crate::report::Observation;
-use crate::report::Outlook;
+use crate::report::{OPTIONS, Observation, Outlook};
 
 /// Use of a cap below which nothing waits for the device.
 const IDLE: f64 = 0.5;

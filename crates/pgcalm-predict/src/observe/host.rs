@@ -1,19 +1,11 @@
 //! What the host tells: the device below the data directory and its caps.
 
 use pgcalm_connect::Client;
-use pgcalm_host::HostRoot;
-use pgcalm_host::Unknown;
-use pgcalm_host::block_device;
-use pgcalm_host::block_device::DeviceStat;
-use pgcalm_host::block_device::Disk;
+use pgcalm_host::block_device::{DeviceStat, Disk};
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::instance;
-use pgcalm_host::instance::Instance;
-use pgcalm_host::instance::Role;
-use pgcalm_host::process;
-use pgcalm_host::throttle;
-use pgcalm_host::throttle::Kind;
-use pgcalm_host::throttle::Limit;
+use pgcalm_host::instance::{Instance, Role};
+use pgcalm_host::throttle::{Kind, Limit};
+use pgcalm_host::{HostRoot, Unknown, block_device, instance, process, throttle};
 
 use crate::observe::shadow::ModuleCaps;
 use crate::report::Device;

@@ -5,21 +5,16 @@ mod rates;
 mod server;
 mod shadow;
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
 
 use crate::observe::host::Counters;
 use crate::observe::rates::Rates;
-use crate::report::Device;
-use crate::report::OPTIONS;
-use crate::report::Observation;
+use crate::report::{Device, OPTIONS, Observation};
 
-pub use server::Statistics;
-pub use server::connect;
-pub use server::connect_to;
+pub use server::{Statistics, connect, connect_to};
 pub use shadow::ModuleCounters;
 
 /// Between two looks.

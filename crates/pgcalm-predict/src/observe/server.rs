@@ -3,14 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::Caller;
-use pgcalm_connect::Client;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Session;
-use pgcalm_connect::Wanted;
+use pgcalm_connect::{Caller, Client, DefaultUser, Session, Wanted};
 use pgcalm_host::HostRoot;
-use pgcalm_server::Version;
-use pgcalm_server::Writes;
+use pgcalm_server::{Version, Writes};
 
 use crate::report::Settings;
 

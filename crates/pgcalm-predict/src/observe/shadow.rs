@@ -2,8 +2,7 @@
 
 use anyhow::Context;
 use pgcalm_connect::Client;
-use pgcalm_server::Settings;
-use pgcalm_server::module_schema;
+use pgcalm_server::{Settings, module_schema};
 
 use crate::report::Counted;
 use pgcalm_host::Failure;

@@ -1,12 +1,8 @@
 //! A prediction for a terminal.
 
 use comfy_table::Cell;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
-use pgcalm_render::text::new_table;
-use pgcalm_render::text::paragraph;
-use pgcalm_render::text::push_table;
-use pgcalm_render::text::right;
+use pgcalm_render::number::{printable, short};
+use pgcalm_render::text::{new_table, paragraph, push_table, right};
 
 use super::Prediction;
 

@@ -3,12 +3,9 @@
 //! A README is shown on white and on dark, and its SVGs cannot know which; so the file brings its own white card and a
 //! fixed palette. Text is larger than on a page because the picture is scaled down with it.
 
-use maud::Markup;
-use maud::PreEscaped;
-use maud::html;
+use maud::{Markup, PreEscaped, html};
 
-use crate::number::ellipsis;
-use crate::number::printable;
+use crate::number::{ellipsis, printable};
 
 /// Width of every picture, in SVG units.
 pub const WIDTH: f64 = 960.0;

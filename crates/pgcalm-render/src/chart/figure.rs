@@ -4,15 +4,10 @@
 //! HTML placed over it by percentages. So the picture takes any width, and labels have the same size on a phone as on
 //! a desk. Elements of SVG are written with `{}` to be closed, as XML demands.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use super::Band;
-use super::Chart;
-use super::Entry;
-use super::path;
-use super::path::Area;
-use super::path::coordinate;
+use super::path::{Area, coordinate};
+use super::{Band, Chart, Entry, path};
 
 /// The stretched coordinate system.
 const PLOT: Area = Area { left: 0.0, top: 0.0, width: 1000.0, height: 1000.0 };

@@ -1,14 +1,9 @@
 //! A chart as an SVG file, for a README.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use super::Chart;
-use super::Entry;
-use super::card;
-use super::path;
-use super::path::Area;
-use super::path::coordinate;
+use super::path::{Area, coordinate};
+use super::{Chart, Entry, card, path};
 use crate::number::ellipsis;
 
 const PLOT: Area = Area { left: 190.0, top: 114.0, width: 740.0, height: 280.0 };

@@ -1,14 +1,8 @@
 //! A document as a page.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 
-use super::Block;
-use super::Column;
-use super::Document;
-use super::Kind;
-use super::Section;
-use super::Table;
+use super::{Block, Column, Document, Kind, Section, Table};
 use crate::chart::figure;
 use crate::page::page;
 

@@ -1,10 +1,7 @@
 //! A document as Markdown.
 
-use super::Block;
-use super::Document;
-use super::Kind;
-use super::Table;
 use super::terminal::plain;
+use super::{Block, Document, Kind, Table};
 use crate::number::printable;
 
 pub(super) fn document(document: &Document) -> String {

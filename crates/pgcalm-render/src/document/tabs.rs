@@ -1,8 +1,7 @@
 //! The tables of a document as lines of cells with tabs between.
 
-use super::Document;
-use super::Table;
 use super::terminal::plain;
+use super::{Document, Table};
 use crate::number::printable;
 
 pub(super) fn document(document: &Document) -> String {

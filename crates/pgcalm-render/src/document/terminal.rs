@@ -1,19 +1,10 @@
 //! A document for a terminal.
 
-use comfy_table::Cell;
-use comfy_table::CellAlignment;
-use comfy_table::ContentArrangement;
+use comfy_table::{Cell, CellAlignment, ContentArrangement};
 
-use super::Block;
-use super::Document;
-use super::Kind;
-use super::Section;
-use super::Table;
+use super::{Block, Document, Kind, Section, Table};
 use crate::number::printable;
-use crate::text::WIDTH;
-use crate::text::new_table;
-use crate::text::paragraph;
-use crate::text::push_lines;
+use crate::text::{WIDTH, new_table, paragraph, push_lines};
 
 pub(super) fn document(document: &Document) -> String {
     let mut out = String::new();

@@ -1,18 +1,10 @@
 //! Figures over time with axes: transactions, unflushed pages, and what the disks do against their caps.
 
 use ratatui::Frame;
-use ratatui::layout::Constraint;
-use ratatui::layout::Layout;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::symbols::Marker;
-use ratatui::text::Line;
-use ratatui::text::Span;
-use ratatui::widgets::Axis;
-use ratatui::widgets::Block;
-use ratatui::widgets::Chart;
-use ratatui::widgets::Dataset;
-use ratatui::widgets::GraphType;
-use ratatui::widgets::Paragraph;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph};
 
 use crate::format;
 use crate::row::cut;

@@ -1,7 +1,6 @@
 //! The last line: the most important keys, and how much time there is.
 
-use ratatui::text::Line;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 use crate::format;
 use crate::scene::Scene;

@@ -1,19 +1,14 @@
 //! The list of instances, a line each.
 
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Reachability;
+use pgcalm_monitor::model::{Host, Instance, Reachability};
 use pgcalm_render::number;
 use pgcalm_render::number::MISSING;
 use ratatui::style::Style;
-use ratatui::text::Line;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 use crate::format;
 use crate::palette::Palette;
-use crate::row::cut;
-use crate::row::field;
-use crate::row::right;
+use crate::row::{cut, field, right};
 use crate::section::disks;
 use crate::track::Figures;
 

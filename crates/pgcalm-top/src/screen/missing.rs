@@ -3,8 +3,7 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
-use ratatui::widgets::Paragraph;
-use ratatui::widgets::Wrap;
+use ratatui::widgets::{Paragraph, Wrap};
 
 use crate::scene::Scene;
 use crate::section::missing;

@@ -1,22 +1,15 @@
 //! The page with the list of instances, the chosen one's figures, and charts where there is room for them.
 
 use ratatui::Frame;
-use ratatui::layout::Constraint;
-use ratatui::layout::Layout;
-use ratatui::layout::Rect;
-use ratatui::text::Line;
-use ratatui::text::Text;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 
-use crate::row;
 use crate::row::cut;
-use crate::scene::Scene;
-use crate::scene::names;
-use crate::screen::charts;
-use crate::screen::instances;
-use crate::section;
-use crate::section::Context;
-use crate::section::missing;
+use crate::scene::{Scene, names};
+use crate::screen::{charts, instances};
+use crate::section::{Context, missing};
+use crate::{row, section};
 
 /// From here on charts stand beside the figures, which don't get better by more than that.
 const TWO_COLUMNS: u16 = 130;

@@ -1,7 +1,6 @@
 //! The first line: which page, which moment.
 
-use ratatui::text::Line;
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 
 use crate::format;
 use crate::scene::Scene;

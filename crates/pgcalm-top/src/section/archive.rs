@@ -4,8 +4,7 @@ use pgcalm_monitor::model::ArchiveState;
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 
 /// One row, and one more when archiving fails.
 pub fn rows(context: &Context) -> Vec<Row> {

@@ -1,14 +1,11 @@
 //! The checkpoint that is under way, how far it is, and the last one.
 
-use pgcalm_monitor::model::Checkpoint;
-use pgcalm_monitor::model::CheckpointPhase;
-use pgcalm_monitor::model::CompletedCheckpoint;
+use pgcalm_monitor::model::{Checkpoint, CheckpointPhase, CompletedCheckpoint};
 use ratatui::text::Span;
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 
 const SECTION: &str = "Checkpoint";
 

@@ -1,25 +1,15 @@
 //! What the instance's disks do, against what is allowed on them.
 
 use pgcalm_host::instance::Role;
-use pgcalm_monitor::model::Cap;
-use pgcalm_monitor::model::Caps;
-use pgcalm_monitor::model::DeviceRates;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Volume;
+use pgcalm_monitor::model::{Cap, Caps, DeviceRates, Host, Instance, Volume};
 use pgcalm_render::number;
 use ratatui::text::Span;
 
-use crate::bar;
-use crate::format;
-use crate::row::Row;
-use crate::row::field;
-use crate::row::right;
+use crate::row::{Row, field, right};
 use crate::scene::Scene;
-use crate::section::Context;
-use crate::section::listed;
-use crate::series::Series;
-use crate::series::Worst;
+use crate::section::{Context, listed};
+use crate::series::{Series, Worst};
+use crate::{bar, format};
 
 const NAME_WIDTH: usize = 8;
 const FIGURE_WIDTH: usize = 20;

@@ -1,13 +1,11 @@
 //! Whether writers are slowed down, and for what.
 
-use pgcalm_monitor::model::Guard;
-use pgcalm_monitor::model::GuardInput;
+use pgcalm_monitor::model::{Guard, GuardInput};
 use pgcalm_render::number;
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 
 const SECTION: &str = "Guard";
 

@@ -2,11 +2,9 @@
 
 use ratatui::text::Span;
 
-use crate::bar;
-use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
+use crate::{bar, format};
 
 const GAUGE_WIDTH: usize = 10;
 

@@ -1,10 +1,7 @@
 //! What is missing, and why.
 
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Instance;
-use pgcalm_monitor::model::Missing;
-use ratatui::text::Line;
-use ratatui::text::Span;
+use pgcalm_monitor::model::{Host, Instance, Missing};
+use ratatui::text::{Line, Span};
 
 use crate::palette::Palette;
 use crate::row::Row;

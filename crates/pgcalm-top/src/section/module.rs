@@ -1,13 +1,10 @@
 //! What pg_calm has before it, and does: pages written and not flushed, and its writeback.
 
-use pgcalm_monitor::model::Module;
-use pgcalm_monitor::model::ShareMember;
-use pgcalm_monitor::model::Unflushed;
+use pgcalm_monitor::model::{Module, ShareMember, Unflushed};
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 use crate::series::Worst;
 
 /// Unflushed pages; the module's writeback; who else shares its device.

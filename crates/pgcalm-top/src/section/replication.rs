@@ -1,14 +1,10 @@
 //! Who is behind, and by how much.
 
-use pgcalm_monitor::model::Interface;
-use pgcalm_monitor::model::Slot;
-use pgcalm_monitor::model::Standby;
-use pgcalm_monitor::model::WalReceiver;
+use pgcalm_monitor::model::{Interface, Slot, Standby, WalReceiver};
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 
 const SECTION: &str = "Lag";
 

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_monitor::model::Activity;
-use pgcalm_monitor::model::WaitCause;
+use pgcalm_monitor::model::{Activity, WaitCause};
 use ratatui::text::Span;
 
-use crate::bar;
-use crate::format;
-use crate::row::Row;
-use crate::row::field;
-use crate::row::right;
-use crate::section::Context;
-use crate::section::listed;
+use crate::row::{Row, field, right};
+use crate::section::{Context, listed};
+use crate::{bar, format};
 
 const BAR_WIDTH: usize = 16;
 /// The longest name of a cause that is common.

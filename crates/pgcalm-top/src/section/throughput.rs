@@ -2,8 +2,7 @@
 
 use crate::format;
 use crate::row::Row;
-use crate::section::Context;
-use crate::section::listed;
+use crate::section::{Context, listed};
 use crate::series::Worst;
 
 /// Transactions per second, those rolled back included, as pgbench counts them too; WAL.

@@ -2,36 +2,16 @@
 
 use crate::support;
 
-use pgcalm_monitor::model::CheckpointPhase;
-use pgcalm_monitor::model::Host;
-use pgcalm_monitor::model::Interface;
-use pgcalm_monitor::model::InterfaceRates;
-use pgcalm_monitor::model::Reachability;
-use pgcalm_monitor::model::Subject;
-use pgcalm_top::once;
+use pgcalm_monitor::model::{CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Subject};
 use pgcalm_top::palette::Palette;
 use pgcalm_top::scene::Scene;
-use pgcalm_top::screen;
-use pgcalm_top::state::Command;
-use pgcalm_top::state::Moment;
-use pgcalm_top::state::Page;
-use pgcalm_top::state::State;
+use pgcalm_top::state::{Command, Moment, Page, State};
+use pgcalm_top::{once, screen};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 
-use support::MB;
-use support::START;
-use support::busy;
-use support::history;
-use support::host;
-use support::lines;
-use support::missing;
-use support::picture;
-use support::plain;
-use support::section;
-use support::unreachable;
-use support::with_scene;
+use support::{MB, START, busy, history, host, lines, missing, picture, plain, section, unreachable, with_scene};
 
 fn two() -> Vec<Host> {
     history(|second| host(vec![busy(second), unreachable()]))

@@ -1,22 +1,11 @@
 //! Puts events together into checkpoints.
 
 use crate::checkpoint::files::FileBook;
-use crate::checkpoint::report::Around;
-use crate::checkpoint::report::Buffers;
-use crate::checkpoint::report::Checkpoint;
-use crate::checkpoint::report::Second;
-use crate::checkpoint::report::SyncedFile;
-use crate::checkpoint::report::Syncs;
-use crate::checkpoint::report::Transactions;
-use crate::checkpoint::report::WalSegments;
-use crate::checkpoint_flags;
-use crate::clock;
+use crate::checkpoint::report::{Around, Buffers, Checkpoint, Second, SyncedFile, Syncs, Transactions, WalSegments};
 use crate::clock::NS_PER_S;
 use crate::histogram::KernelHistogram;
-use crate::probes::checkpoint::Event;
-use crate::probes::checkpoint::FileHints;
-use crate::probes::checkpoint::Kind;
-use crate::probes::checkpoint::SecondCount;
+use crate::probes::checkpoint::{Event, FileHints, Kind, SecondCount};
+use crate::{checkpoint_flags, clock};
 
 /// How many of the slowest files are kept.
 const SLOWEST: usize = 10;

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use crate::checkpoint::report::FileTimes;
-use crate::probes::checkpoint::Event;
-use crate::probes::checkpoint::FileHints;
+use crate::probes::checkpoint::{Event, FileHints};
 
 /// Files by their paths.
 #[derive(Debug, Default)]

@@ -1,33 +1,23 @@
 //! What the server's log and views tell of checkpoints where its probes are out of reach.
 
 use std::collections::VecDeque;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pgcalm_connect::Client;
-use pgcalm_server::Version;
-use pgcalm_server::Writes;
+use pgcalm_server::{Version, Writes};
 
 use crate::checkpoint::Options;
 use crate::checkpoint::assemble::Building;
-use crate::checkpoint::report::Checkpoint;
-use crate::checkpoint::report::Line;
-use crate::checkpoint_flags;
-use crate::clock;
+use crate::checkpoint::report::{Checkpoint, Line};
 use crate::clock::NS_PER_S;
-use crate::connection;
-use crate::polling;
 use crate::probes::checkpoint::SecondCount;
-use crate::report::Drops;
-use crate::report::End;
-use crate::report::EndReason;
-use crate::report::Missing;
+use crate::report::{Drops, End, EndReason, Missing};
 use crate::server_log::ServerLog;
 use crate::server_log::message::Message;
-use crate::session;
 use crate::stop::Stop;
 use crate::target::Target;
+use crate::{checkpoint_flags, clock, connection, polling, session};
 use pgcalm_host::Failure;
 
 /// How often the views are read. Backends report their transactions once a second at most (PGSTAT_MIN_INTERVAL).

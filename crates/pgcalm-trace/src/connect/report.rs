@@ -2,15 +2,12 @@
 
 pub(crate) mod view;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::io::report::Operation;
-use crate::report::End;
-use crate::report::Start;
 use crate::report::file_kind::FileKind;
-use crate::why::report::Share;
-use crate::why::report::Stack;
+use crate::report::{End, Start};
+use crate::why::report::{Share, Stack};
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

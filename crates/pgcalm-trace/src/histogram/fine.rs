@@ -1,7 +1,6 @@
 //! Histograms whose quantiles are known to an eighth.
 
-use crate::histogram::BUCKETS;
-use crate::histogram::KernelHistogram;
+use crate::histogram::{BUCKETS, KernelHistogram};
 use crate::report::histogram::Histogram;
 
 /// HISTOGRAM_PART_BITS of bpf/fine_histogram.bpf.h.

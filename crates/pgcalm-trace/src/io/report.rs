@@ -2,13 +2,11 @@
 
 pub(crate) mod view;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::report::End;
-use crate::report::Start;
 use crate::report::file_kind::FileKind;
 use crate::report::histogram::Histogram;
+use crate::report::{End, Start};
 
 /// What a system call does. The numbers are those of `enum operation` in bpf/syscall_table.bpf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -10,9 +10,7 @@ use std::time::Duration;
 use libbpf_rs::Link;
 
 use crate::clock::monotonic_ns;
-use crate::probes::locks::ByTime;
-use crate::probes::locks::Lock;
-use crate::probes::locks::LockProbes;
+use crate::probes::locks::{ByTime, Lock, LockProbes};
 use crate::random::Random;
 use crate::session::Session;
 

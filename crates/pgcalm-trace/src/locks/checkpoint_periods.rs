@@ -3,8 +3,7 @@
 use crate::locks::period;
 use crate::locks::period::seconds;
 use crate::locks::report::AroundCheckpoint;
-use crate::probes::locks::Counts;
-use crate::probes::locks::TimedCounts;
+use crate::probes::locks::{Counts, TimedCounts};
 
 /// How long the times are that are told apart, ns.
 #[derive(Debug, Clone, Copy)]
@@ -145,8 +144,7 @@ mod tests {
 
     use super::*;
     use crate::histogram::KernelHistogram;
-    use crate::probes::locks::Lock;
-    use crate::probes::locks::What;
+    use crate::probes::locks::{Lock, What};
 
     const S: u64 = 1_000_000_000;
 

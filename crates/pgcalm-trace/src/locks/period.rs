@@ -4,12 +4,8 @@ use std::collections::HashMap;
 
 use crate::clock::NS_PER_S;
 use crate::locks::lock_name;
-use crate::locks::report::LockClass;
-use crate::locks::report::LockWaits;
-use crate::locks::report::Period;
-use crate::probes::locks::Counts;
-use crate::probes::locks::Lock;
-use crate::probes::locks::What;
+use crate::locks::report::{LockClass, LockWaits, Period};
+use crate::probes::locks::{Counts, Lock, What};
 use crate::report::histogram::Histogram;
 
 impl Counts {

@@ -1,27 +1,17 @@
 //! Lock waits out of samples of pg_stat_activity, where the server's probes are out of reach.
 
 use std::collections::HashMap;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::clock;
-use crate::connection;
 use crate::locks::Options;
-use crate::locks::report::Line;
-use crate::locks::report::LockClass;
-use crate::locks::report::LockWaits;
-use crate::locks::report::Period;
-use crate::polling;
-use crate::report::Drops;
-use crate::report::End;
-use crate::report::EndReason;
-use crate::report::Missing;
+use crate::locks::report::{Line, LockClass, LockWaits, Period};
 use crate::report::histogram::Histogram;
-use crate::session;
+use crate::report::{Drops, End, EndReason, Missing};
 use crate::stop::Stop;
 use crate::target::Target;
+use crate::{clock, connection, polling, session};
 use pgcalm_host::Failure;
 
 const INTERVAL: Duration = Duration::from_millis(100);

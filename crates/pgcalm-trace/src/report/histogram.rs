@@ -1,7 +1,6 @@
 //! Distributions of durations, counted by powers of two.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A distribution of durations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

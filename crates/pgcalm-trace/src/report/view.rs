@@ -1,16 +1,9 @@
 //! What the lines of all verbs show alike, in a terminal and on a page.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Kind;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Column, Document, Kind, Section, Table};
 
-use crate::report::End;
-use crate::report::EndReason;
-use crate::report::Missing;
-use crate::report::Start;
 use crate::report::histogram::Histogram;
+use crate::report::{End, EndReason, Missing, Start};
 
 /// A line of a verb.
 pub trait Shown {

@@ -1,9 +1,7 @@
 //! What log_checkpoints writes: LogCheckpointStart and LogCheckpointEnd of src/backend/access/transam/xlog.c, in
 //! PostgreSQL 13 to 18. Messages in another language than English (lc_messages) are not recognised.
 
-use crate::checkpoint::report::Checkpoint;
-use crate::checkpoint::report::Syncs;
-use crate::checkpoint::report::WalSegments;
+use crate::checkpoint::report::{Checkpoint, Syncs, WalSegments};
 use crate::report::histogram::Histogram;
 
 /// A line of the log that tells of a checkpoint or restartpoint.

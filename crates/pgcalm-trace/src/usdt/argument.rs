@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use anyhow::Context;
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 /// As many as bpf/usdt_argument.bpf.h has room for.
 pub const MAX_ARGUMENTS: usize = 8;

@@ -3,14 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::Context;
-use anyhow::bail;
-use object::Object;
-use object::ObjectSection;
-use object::ObjectSegment;
-use object::ObjectSymbol;
-use object::ReadCache;
-use object::ReadRef;
+use anyhow::{Context, bail};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 
 /// A place in the program where a probe stands; a probe may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]

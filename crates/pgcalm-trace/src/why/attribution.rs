@@ -2,14 +2,10 @@
 
 use pgcalm_host::server_process::Role;
 
-use super::lock_names;
-use super::stack_class;
+use super::{lock_names, stack_class};
 use crate::io::report::Operation;
 use crate::report::file_kind::FileKind;
-use crate::why::report::Cause;
-use crate::why::report::Share;
-use crate::why::report::by_cause;
-use crate::why::report::finish;
+use crate::why::report::{Cause, Share, by_cause, finish};
 
 /// The class of a wait event; its classes, src/include/utils/wait_event.h.
 pub const EVENT_CLASS: u32 = 0xff00_0000;

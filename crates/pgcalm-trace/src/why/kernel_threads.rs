@@ -1,7 +1,6 @@
 //! Threads of the kernel on which the server's processes wait.
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, process};
 
 use crate::why::report::KernelThread;
 

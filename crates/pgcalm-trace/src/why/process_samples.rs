@@ -5,15 +5,11 @@
 
 use std::collections::HashMap;
 
-use super::attribution::EVENT_ACTIVITY;
-use super::attribution::EVENT_CLASS;
-use super::attribution::EVENT_CLIENT;
+use super::attribution::{EVENT_ACTIVITY, EVENT_CLASS, EVENT_CLIENT};
 use crate::report::file_kind::FileKind;
 use crate::syscalls::NO_SYSCALL;
 use crate::waits;
-use crate::waits::Activity;
-use crate::waits::Charge;
-use crate::waits::ChargeKey;
+use crate::waits::{Activity, Charge, ChargeKey};
 
 /// Records, page images and bytes that were inserted into WAL.
 pub type WalUsage = [u64; 3];

@@ -3,12 +3,10 @@
 
 pub(crate) mod view;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::report::End;
-use crate::report::Start;
 use crate::report::file_kind::FileKind;
+use crate::report::{End, Start};
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,28 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::clock;
 use crate::clock::monotonic_ns;
-use crate::disks;
-use crate::polling;
 use crate::server_log::ServerLog;
 use crate::server_log::message::Message;
 use crate::target::Target;
-use crate::why::attribution;
-use crate::why::attribution::Spent;
-use crate::why::attribution::WalLoad;
+use crate::why::attribution::{Spent, WalLoad};
 use crate::why::history::History;
-use crate::why::kernel_threads;
-use crate::why::report::CheckpointPhase;
-use crate::why::report::Disk;
-use crate::why::report::Second;
-use crate::why::report::Trigger;
-use crate::why::report::Verdict;
-use crate::why::report::WalSource;
-use crate::why::report::by_cause;
-use crate::why::views::Counters;
-use crate::why::views::Difference;
-use crate::why::views::Views;
+use crate::why::report::{CheckpointPhase, Disk, Second, Trigger, Verdict, WalSource, by_cause};
+use crate::why::views::{Counters, Difference, Views};
+use crate::why::{attribution, kernel_threads};
+use crate::{clock, disks, polling};
 
 /// The seconds of a trace, from what can be read at the end of each.
 pub struct Seconds<'a> {

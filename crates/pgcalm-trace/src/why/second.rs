@@ -1,43 +1,21 @@
 //! From what the kernel has counted in a second to the model.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pgcalm_host::server_process::Role;
 
-use crate::clock;
 use crate::clock::monotonic_ns;
-use crate::disks;
 use crate::io::report::Operation;
-use crate::kernel_symbols::KernelSymbols;
-use crate::kernel_symbols::Stacks;
-use crate::probes::why::Counters;
-use crate::probes::why::Event;
-use crate::probes::why::WalCalls;
-use crate::probes::why::Why;
+use crate::kernel_symbols::{KernelSymbols, Stacks};
+use crate::probes::why::{Counters, Event, WalCalls, Why};
 use crate::session::Session;
-use crate::syscalls;
-use crate::waits::Activity;
-use crate::waits::Charge;
-use crate::waits::ChargeKey;
-use crate::waits::NO_STACK;
-use crate::why::attribution;
-use crate::why::attribution::Spent;
-use crate::why::attribution::WalLoad;
-use crate::why::attribution::What;
+use crate::waits::{Activity, Charge, ChargeKey, NO_STACK};
+use crate::why::attribution::{Spent, WalLoad, What};
 use crate::why::history::History;
-use crate::why::kernel_threads;
 use crate::why::process_samples::Call;
-use crate::why::report::CheckpointPhase;
-use crate::why::report::Disk;
-use crate::why::report::LongSyscall;
-use crate::why::report::Second;
-use crate::why::report::Stack;
-use crate::why::report::Trigger;
-use crate::why::report::Verdict;
-use crate::why::report::Wal;
-use crate::why::report::WalSource;
-use crate::why::stack_class;
+use crate::why::report::{CheckpointPhase, Disk, LongSyscall, Second, Stack, Trigger, Verdict, Wal, WalSource};
+use crate::why::{attribution, kernel_threads, stack_class};
+use crate::{clock, disks, syscalls};
 
 /// Stacks of client backends, and of other processes, that a verdict shows.
 const BACKEND_STACKS: usize = 6;

@@ -6,8 +6,7 @@ use pgcalm_server::Version;
 
 use crate::connection;
 use crate::target::Target;
-use crate::why::report::Wal;
-use crate::why::report::WalSource;
+use crate::why::report::{Wal, WalSource};
 
 const TRANSACTIONS: &str = "SELECT sum(xact_commit)::int8, sum(xact_rollback)::int8 FROM pg_stat_database";
 

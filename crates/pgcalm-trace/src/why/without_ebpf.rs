@@ -4,35 +4,25 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgcalm_host::process;
 use pgcalm_host::process::Process;
 use pgcalm_host::server_process::Role;
 
-use crate::clock;
 use crate::clock::monotonic_ns;
 use crate::io::report::Operation;
-use crate::polling;
-use crate::report::Drops;
-use crate::report::End;
-use crate::report::EndReason;
-use crate::report::Missing;
 use crate::report::file_kind::FileKind;
+use crate::report::{Drops, End, EndReason, Missing};
 use crate::server_log::ServerLog;
-use crate::server_memory;
-use crate::session;
 use crate::stop::Stop;
-use crate::syscalls;
 use crate::target::Target;
 use crate::why::Options;
-use crate::why::attribution::Spent;
-use crate::why::attribution::What;
-use crate::why::report::Line;
-use crate::why::report::Summary;
+use crate::why::attribution::{Spent, What};
+use crate::why::report::{Line, Summary};
 use crate::why::sampled_second::Seconds;
 use crate::why::views::Views;
+use crate::{clock, polling, server_memory, session, syscalls};
 
 /// Time between two samples; each stands for that long.
 const INTERVAL: Duration = Duration::from_millis(50);

@@ -11,9 +11,7 @@ use pgcalm_trace::io::report::Operation;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::report::view::Shown;
 
-use arena::Arena;
-use arena::Setup;
-use arena::Trace;
+use arena::{Arena, Setup, Trace};
 
 #[test]
 fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {

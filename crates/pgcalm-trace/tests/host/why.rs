@@ -5,32 +5,21 @@
 
 use crate::arena;
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fs, thread};
 
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::journal::Change;
 use pgcalm_lab::options::FsType;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::report::view::Shown;
-use pgcalm_trace::why::report::Cause;
-use pgcalm_trace::why::report::Line;
-use pgcalm_trace::why::report::Second;
-use pgcalm_trace::why::report::Share;
-use pgcalm_trace::why::report::Totals;
-use pgcalm_trace::why::report::Trigger;
-use pgcalm_trace::why::report::Verdict;
-use pgcalm_trace::why::report::by_cause;
+use pgcalm_trace::why::report::{Cause, Line, Second, Share, Totals, Trigger, Verdict, by_cause};
 
-use arena::Arena;
-use arena::Setup;
-use arena::Trace;
+use arena::{Arena, Setup, Trace};
 
 /// Undisturbed seconds before something goes wrong: the running median needs three.
 const CALM: usize = 5;

@@ -1,10 +1,7 @@
 //! What a disk takes or is to take, in the words of pg_calm's settings and of `lab volume`.
 
 use clap::Args;
-use pgcalm_host::quantity::Limit;
-use pgcalm_host::quantity::PER_SECOND;
-use pgcalm_host::quantity::Size;
-use pgcalm_host::quantity::number;
+use pgcalm_host::quantity::{Limit, PER_SECOND, Size, number};
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WriteCaps {

@@ -1,8 +1,7 @@
 //! `--plan`, `--apply` and `--yes`, of every verb that changes a host or a server.
 
 use std::io;
-use std::io::BufRead;
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal};
 
 use anyhow::Context;
 use clap::Args;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use clap::Args;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use pgcalm_doctor::report::Severity;
 
 #[derive(Debug, Clone, Copy, Default, Args)]

@@ -1,7 +1,6 @@
 //! `--json`, of every verb that has a document.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 

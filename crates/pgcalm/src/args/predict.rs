@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use pgcalm_host::quantity::PER_SECOND;
-use pgcalm_host::quantity::number;
+use pgcalm_host::quantity::{PER_SECOND, number};
 use pgcalm_predict::observe::Reads;
 
 use super::caps::DiskCaps;

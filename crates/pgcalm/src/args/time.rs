@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pgcalm_host::quantity;
-use pgcalm_host::quantity::INTERVAL;
-use pgcalm_host::quantity::SOME_TIME;
-use pgcalm_host::quantity::TIME;
+use pgcalm_host::quantity::{INTERVAL, SOME_TIME, TIME};
 
 /// How long a verb goes on.
 #[derive(Debug, Clone, Copy, Default, Args)]

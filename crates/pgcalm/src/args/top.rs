@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::server::ConnectList;
-use super::server::InstanceArg;
+use super::server::{ConnectList, InstanceArg};
 use super::time;
 
 /// How the manual and `--help` go on after the options.

@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use pgcalm_host::quantity;
-use pgcalm_host::quantity::COUNT;
-use pgcalm_host::quantity::SECONDS;
+use pgcalm_host::quantity::{COUNT, SECONDS};
 
 use super::fail_on::FailOnArg;
 use super::json::JsonArg;

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pgcalm_lab::DEFAULT_VOLUME_DIR;
-use pgcalm_lab::Size;
+use pgcalm_lab::{DEFAULT_VOLUME_DIR, Size};
 use pgcalm_volume::Volume;
 
 #[derive(Debug, Args)]

@@ -1,13 +1,10 @@
 //! The reference of verbs, from the program itself.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::Command;
 
-use crate::hold_table;
-use crate::pages;
-use crate::text;
+use crate::{hold_table, pages, text};
 
 fn help(verb: &[&str]) -> String {
     let output =

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use crate::markdown;
-use crate::pages;
-use crate::project;
-use crate::text;
+use crate::{markdown, pages, project, text};
 
 /// Results, as tools write them.
 const RESULTS: [&str; 1] = ["arena-quick.md"];

@@ -10,8 +10,7 @@ mod site;
 mod views;
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const README_LINES: usize = 90;
 const PAGE_WORDS: usize = 900;

@@ -2,10 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::files;
-use crate::hold_table;
-use crate::pages;
-use crate::text;
+use crate::{files, hold_table, pages, text};
 
 #[derive(Debug)]
 struct Setting {

@@ -1,15 +1,9 @@
 //! Links, paths of pages in sources, and the navigation of the site.
 
 use std::collections::BTreeSet;
-use std::path::Component;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
-use crate::files;
-use crate::markdown;
-use crate::pages;
-use crate::project;
-use crate::text;
+use crate::{files, markdown, pages, project, text};
 
 /// `a/../b` as `b`, without looking at the file system.
 fn normal(path: &Path) -> PathBuf {

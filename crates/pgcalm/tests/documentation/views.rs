@@ -1,12 +1,9 @@
 //! The reference of views and functions, from the comments of the extension's SQL.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::files;
-use crate::hold_table;
-use crate::text;
+use crate::{files, hold_table, text};
 
 /// The newest scripts that make all of each extension, one after the other.
 fn script() -> String {

@@ -3,22 +3,16 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
+use pgcalm_host::{HostRoot, block_device};
 use pgcalm_testkit::need;
 use serde_json::Value;
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::lab;
+use lab_run::{BUSY_TIMEOUT, Dir, lab};
 
 /// Runs it, again while another lab is at work on this host.
 fn patiently(command: &mut Command) -> Output {

@@ -3,16 +3,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::Command;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use pgcalm_doctor::report::Report;
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
+use pgcalm_host::{HostRoot, postgres};
 use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::server::Launch;
+use pgcalm_testkit::{need, programs};
 
 fn doctor(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("doctor").args(arguments).output().unwrap()

@@ -9,16 +9,11 @@ use std::process::Command;
 
 use pgcalm_lab::document;
 use pgcalm_lab::document::Document;
-use pgcalm_lab::guard::report::Report;
-use pgcalm_lab::guard::report::holds;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
+use pgcalm_lab::guard::report::{Report, holds};
 use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::{module_directory, need};
 
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::lab;
-use lab_run::leftovers;
+use lab_run::{Dir, Running, lab, leftovers};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {

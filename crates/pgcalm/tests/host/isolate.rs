@@ -1,35 +1,22 @@
 //! Limits on a real server, with cgroup v1, on a real device. Needs root; says so and passes otherwise.
 
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::HostRoot;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::postgres;
-use pgcalm_host::process;
+use pgcalm_host::{HostRoot, postgres, process};
 use pgcalm_isolate::report::Report;
 use pgcalm_lab::Size;
-use pgcalm_lab::device::Device;
-use pgcalm_lab::device::Kind;
+use pgcalm_lab::device::{Device, Kind};
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::programs::give_to_server;
-use pgcalm_testkit::programs::initdb;
-use rustix::mount::MountFlags;
-use rustix::mount::UnmountFlags;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_testkit::programs::{Programs, give_to_server, initdb};
+use pgcalm_testkit::{module_directory, need};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::{Pid, Signal};
 
 /// Write operations per second of the limited instance.
 const LIMIT: u32 = 60;

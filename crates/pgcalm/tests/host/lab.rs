@@ -2,30 +2,18 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::block_device;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
-use pgcalm_host::process;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::throttle::Kind;
-use pgcalm_host::vm_sysctl;
+use pgcalm_host::{block_device, process, vm_sysctl};
 use pgcalm_lab::contest::report::CapKind;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::can_run;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::leftovers;
-use lab_run::sysctls;
+use lab_run::{Dir, Running, can_run, host, lab, leftovers, sysctls};
 
 /// A run of stock PostgreSQL on a tiny table.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {

@@ -2,26 +2,17 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
-use std::process::Output;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::postgres;
-use pgcalm_host::process;
-use pgcalm_lab::contest::report::Report;
-use pgcalm_lab::contest::report::TransactionSource;
+use pgcalm_host::{postgres, process};
+use pgcalm_lab::contest::report::{Report, TransactionSource};
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::signal;
+use lab_run::{BUSY_TIMEOUT, Dir, host, lab, signal};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {

@@ -3,14 +3,11 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::postgres;
@@ -18,12 +15,7 @@ use pgcalm_lab::contest::report::CapKind;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::leftovers;
+use lab_run::{BUSY_TIMEOUT, Dir, Running, host, lab, leftovers};
 
 /// 300 operations per second for reads and writes together.
 const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";

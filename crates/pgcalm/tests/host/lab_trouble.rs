@@ -3,25 +3,17 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use pgcalm_host::block_device;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::throttle::Kind;
-use pgcalm_lab::contest::report::Run;
-use pgcalm_lab::contest::report::TroubleRun;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
+use pgcalm_lab::contest::report::{Run, TroubleRun};
+use pgcalm_testkit::{module_directory, need};
 
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::can_run;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::leftovers;
+use lab_run::{Dir, Running, can_run, host, lab, leftovers};
 
 /// Above what this load needs; half of it is still.
 const CAP: u64 = 20_000;

@@ -3,29 +3,18 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::block_device;
-use pgcalm_host::mounts;
-use pgcalm_host::process;
+use pgcalm_host::{block_device, mounts, process};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::replica::report::Report;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
+use pgcalm_testkit::{module_directory, need};
 use rustix::process::Signal;
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::signal;
+use lab_run::{BUSY_TIMEOUT, Dir, host, lab, signal};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {

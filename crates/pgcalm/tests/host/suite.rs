@@ -2,24 +2,17 @@
 
 use crate::lab_run;
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::suite::report::Report;
-use pgcalm_testkit::need;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{need, wait_for};
 use rustix::process::Signal;
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::signal;
+use lab_run::{BUSY_TIMEOUT, Dir, signal};
 
 const SUITE: &str = r#"
 title = "Tiny rows"

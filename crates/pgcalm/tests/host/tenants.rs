@@ -2,32 +2,19 @@
 
 use crate::lab_run;
 
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::block_device;
-use pgcalm_host::cgroup;
-use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::cgroup::Version;
-use pgcalm_host::mounts;
-use pgcalm_host::process;
+use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::throttle::Kind;
+use pgcalm_host::{block_device, cgroup, mounts, process};
 use pgcalm_lab::document::Document;
 use pgcalm_testkit::need;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use lab_run::BUSY_TIMEOUT;
-use lab_run::Dir;
-use lab_run::host;
-use lab_run::lab;
+use lab_run::{BUSY_TIMEOUT, Dir, host, lab};
 
 fn blkio() -> Option<Hierarchy> {
     Hierarchy::of_block_io(&host()).unwrap().filter(|hierarchy| hierarchy.version == Version::V1)

@@ -2,14 +2,12 @@
 
 use crate::trace_server;
 
-use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use std::{fs, thread};
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
@@ -19,13 +17,9 @@ use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::locks::report::LockClass;
 use pgcalm_trace::report::EndReason;
 use pgcalm_trace::usdt::notes::Notes;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use trace_server::Server;
-use trace_server::Trace;
-use trace_server::can_run;
-use trace_server::host;
+use trace_server::{Server, Trace, can_run, host};
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
     lines

@@ -11,9 +11,7 @@ use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::why::report as why;
 use rustix::process::Signal;
 
-use trace_server::Server;
-use trace_server::Trace;
-use trace_server::can_run;
+use trace_server::{Server, Trace, can_run};
 
 /// The whole lines of a trace under way.
 fn seconds(trace: &Trace) -> Vec<why::Second> {

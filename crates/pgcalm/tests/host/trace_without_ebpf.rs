@@ -14,12 +14,9 @@ use pgcalm_testkit::wait_for;
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::report::Missing;
 use pgcalm_trace::why::report as why;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use trace_server::Server;
-use trace_server::Trace;
-use trace_server::can_run;
+use trace_server::{Server, Trace, can_run};
 
 fn server_user() -> User {
     User::from_name("postgres").unwrap().unwrap()

@@ -7,14 +7,10 @@ use std::fs;
 
 use pgcalm_lab::document;
 use pgcalm_lab::document::Document;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
 use pgcalm_testkit::programs::bindir;
+use pgcalm_testkit::{module_directory, need};
 
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::lab;
-use lab_run::leftovers;
+use lab_run::{Dir, Running, lab, leftovers};
 
 #[test]
 fn stock_dies_of_a_forgotten_slot_and_a_server_with_the_guard_does_not() {

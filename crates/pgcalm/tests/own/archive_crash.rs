@@ -9,16 +9,11 @@ use std::process::Command;
 use pgcalm_lab::archive_crash::report::Report;
 use pgcalm_lab::document;
 use pgcalm_lab::document::Document;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
 use pgcalm_testkit::programs::bindir;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{module_directory, need, wait_for};
 use rustix::process::Signal;
 
-use lab_run::Dir;
-use lab_run::Running;
-use lab_run::lab;
-use lab_run::left_of_crashes;
+use lab_run::{Dir, Running, lab, left_of_crashes};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {

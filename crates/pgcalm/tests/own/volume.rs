@@ -2,35 +2,21 @@
 
 use crate::lab_run;
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::ChildStdin;
-use std::process::ChildStdout;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::block_device;
-use pgcalm_host::mounts;
+use pgcalm_host::{block_device, mounts};
 use pgcalm_testkit::need;
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use lab_run::Dir;
-use lab_run::host;
-use lab_run::lab;
-use lab_run::signal;
+use lab_run::{Dir, host, lab, signal};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,8 +1,7 @@
 //! Bad input gets one line that names the option and the fix, and exit code 2. No privileges needed.
 
 use std::os::unix::fs::FileTypeExt;
-use std::process::Command;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rustix::fs::FileType;
 

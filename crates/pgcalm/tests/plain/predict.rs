@@ -2,22 +2,13 @@
 //! PostgreSQL, and a built module for the half with it; says so and passes otherwise.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
-use pgcalm_predict::report::Prediction;
-use pgcalm_predict::report::text;
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
-use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::programs::bindir;
-use pgcalm_testkit::server;
+use pgcalm_predict::report::{Prediction, text};
+use pgcalm_testkit::programs::{Programs, bindir};
+use pgcalm_testkit::{module_directory, need, programs, server};
 
 /// As long as a slow machine may need.
 const PATIENCE: Duration = Duration::from_secs(120);

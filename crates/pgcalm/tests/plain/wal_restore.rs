@@ -4,23 +4,14 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::postgres;
+use pgcalm_host::{HostRoot, postgres};
 use pgcalm_testkit::need;
-use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::programs::give_to_server;
-use pgcalm_testkit::programs::initdb;
-use rustix::fs::CWD;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
+use pgcalm_testkit::programs::{Programs, give_to_server, initdb};
+use rustix::fs::{CWD, FileType, Mode};
 
 /// Rows committed before the restore point; afterwards there are more.
 const ROWS: usize = 40_000;

@@ -6,14 +6,7 @@ use std::time::Duration;
 
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
-use pgcalm_doctor::facts::DiskRates;
-use pgcalm_doctor::facts::Facts;
-use pgcalm_doctor::facts::FileSystem;
-use pgcalm_doctor::facts::Sample;
-use pgcalm_doctor::facts::Server;
-use pgcalm_doctor::facts::Setting;
-use pgcalm_doctor::facts::Slot;
-use pgcalm_doctor::facts::Standby;
+use pgcalm_doctor::facts::{DiskRates, Facts, FileSystem, Sample, Server, Setting, Slot, Standby};
 use pgcalm_host::HostRoot;
 
 pub const MIB: u64 = 1 << 20;

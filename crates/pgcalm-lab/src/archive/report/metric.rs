@@ -1,10 +1,7 @@
 //! The figures by which archivers are compared, each declared beside its heading and meaning; text and HTML iterate over
 //! them.
 
-use super::Archiver;
-use super::Drain;
-use super::Report;
-use super::Run;
+use super::{Archiver, Drain, Report, Run};
 
 /// One figure of a run.
 #[derive(Debug)]

@@ -1,28 +1,13 @@
 //! Archivers for readers: their figures, what these say, the drain beside pgbench second by second.
 
-use pgcalm_render::chart::Chart;
-use pgcalm_render::chart::Entry;
-use pgcalm_render::chart::Scale;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::document::figure;
-use pgcalm_render::number::factor;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::chart::{Chart, Entry, Scale};
+use pgcalm_render::document::{Block, Column, Document, Table, figure};
+use pgcalm_render::number::{factor, printable, short};
 
-use super::Archiver;
-use super::Report;
-use super::Series;
-use super::metric;
-use super::metric::ALL;
-use super::metric::FILES_PER_S;
-use super::metric::MIB_PER_S;
+use super::metric::{ALL, FILES_PER_S, MIB_PER_S};
+use super::{Archiver, Report, Series, metric};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
-use crate::report::style;
+use crate::report::{Shown, settings, style};
 
 /// More lines than this can't be told apart.
 const MOST_LINES: usize = 8;

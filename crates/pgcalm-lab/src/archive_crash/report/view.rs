@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Column, Document, Table};
 
-use crate::archive_crash::report::Cycle;
-use crate::archive_crash::report::Report;
+use crate::archive_crash::report::{Cycle, Report};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
+use crate::report::{Shown, settings};
 
 impl Shown for Report {
     fn document(&self) -> Document {
@@ -108,8 +104,7 @@ fn segments(report: &Report) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive_crash::report::tests::cycle;
-    use crate::archive_crash::report::tests::report;
+    use crate::archive_crash::report::tests::{cycle, report};
 
     #[test]
     fn points_controls_and_verdict_are_shown() {

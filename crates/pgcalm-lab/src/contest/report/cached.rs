@@ -1,7 +1,6 @@
 use pgcalm_render::number::printable;
 
-use crate::contest::report::Cached;
-use crate::contest::report::Contestant;
+use crate::contest::report::{Cached, Contestant};
 
 /// How the page cache held the tables, in the last run of a contestant.
 pub(super) fn line(contestant: &Contestant) -> Option<String> {

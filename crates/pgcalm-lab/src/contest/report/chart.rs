@@ -1,22 +1,11 @@
 //! Charts of a contest: which series are drawn, by contestant.
 
 use pgcalm_render::chart;
-use pgcalm_render::chart::Band;
-use pgcalm_render::chart::Chart;
-use pgcalm_render::chart::Entry;
-use pgcalm_render::chart::Limit;
-use pgcalm_render::chart::Scale;
-use pgcalm_render::chart::seconds_of;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::chart::{Band, Chart, Entry, Limit, Scale, seconds_of};
+use pgcalm_render::number::{printable, short};
 
-use crate::contest::report::CapKind;
-use crate::contest::report::Checkpoint;
-use crate::contest::report::Report;
-use crate::contest::report::Run;
-use crate::contest::report::Series;
-use crate::contest::report::conditions;
 use crate::contest::report::metric::TPS_MEAN;
+use crate::contest::report::{CapKind, Checkpoint, Report, Run, Series, conditions};
 use crate::report::style;
 
 /// A per-second series of the model, as the charts and the tooltip know it.

@@ -1,13 +1,10 @@
 //! What clients see in the first seconds of a checkpoint: after its redo point the first change of each page puts the whole
 //! page into WAL.
 
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{printable, short};
 
-use crate::contest::report::Contestant;
-use crate::contest::report::Run;
-use crate::contest::report::metric::Group;
-use crate::contest::report::metric::Metric;
+use crate::contest::report::metric::{Group, Metric};
+use crate::contest::report::{Contestant, Run};
 
 /// How long it is looked at, s.
 pub const SECONDS: usize = 5;

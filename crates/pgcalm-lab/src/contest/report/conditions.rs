@@ -4,15 +4,11 @@
 //! string with a unit (`125MB`, which is 125 MiB as on the command line), or absent, null, `none` or 0 where there is none.
 
 use pgcalm_host::quantity::SIZE;
-use pgcalm_render::number::short;
-use pgcalm_render::number::trimmed;
+use pgcalm_render::number::{short, trimmed};
 use serde_json::Value;
 
-use crate::contest::report::CapKind;
-use crate::contest::report::Report;
-use crate::report::settings::build;
-use crate::report::settings::server;
-use crate::report::settings::shown;
+use crate::contest::report::{CapKind, Report};
+use crate::report::settings::{build, server, shown};
 
 /// Bytes.
 pub(crate) const MIB: f64 = 1048576.0;
@@ -130,8 +126,7 @@ fn quantity(value: &Value) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_host::quantity::Limit;
-    use pgcalm_host::quantity::Size;
+    use pgcalm_host::quantity::{Limit, Size};
     use serde_json::json;
 
     use super::*;

@@ -1,7 +1,6 @@
 //! From a device's counters of each second to its rates over the window.
 
-use crate::contest::report::DeviceRates;
-use crate::contest::report::Series;
+use crate::contest::report::{DeviceRates, Series};
 
 impl Series {
     /// What the data device completed in the first `seconds` of the window.

@@ -2,14 +2,10 @@
 //!
 //! Text and HTML iterate over [`ALL`]: a new figure is added here and nowhere else.
 
-use crate::contest::report::Checkpoint;
-use crate::contest::report::Contestant;
-use crate::contest::report::Run;
-use crate::contest::report::checkpoint_start::START_LATENCY_P99;
-use crate::contest::report::checkpoint_start::START_LATENCY_P99_RATIO;
-use crate::contest::report::checkpoint_start::START_TPS_BEFORE;
-use crate::contest::report::checkpoint_start::START_TPS_MEAN;
-use crate::contest::report::checkpoint_start::START_TPS_MIN;
+use crate::contest::report::checkpoint_start::{
+    START_LATENCY_P99, START_LATENCY_P99_RATIO, START_TPS_BEFORE, START_TPS_MEAN, START_TPS_MIN,
+};
+use crate::contest::report::{Checkpoint, Contestant, Run};
 
 /// What a figure is about; the comparison table is grouped by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,21 +2,10 @@
 
 use std::cmp::Ordering;
 
-use pgcalm_render::number::factor;
-use pgcalm_render::number::plural;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{factor, plural, printable, short};
 
-use crate::contest::report::Backlog;
-use crate::contest::report::CapKind;
-use crate::contest::report::Contestant;
-use crate::contest::report::Report;
-use crate::contest::report::cached;
-use crate::contest::report::metric::DEVICE_WRITE_OPS;
-use crate::contest::report::metric::SECONDS_ZERO;
-use crate::contest::report::metric::TPS_MEAN;
-use crate::contest::report::metric::TPS_MIN;
-use crate::contest::report::troubles;
+use crate::contest::report::metric::{DEVICE_WRITE_OPS, SECONDS_ZERO, TPS_MEAN, TPS_MIN};
+use crate::contest::report::{Backlog, CapKind, Contestant, Report, cached, troubles};
 
 /// The contestant that the others are there to be compared with.
 const SUBJECT: &str = "pg_calm";

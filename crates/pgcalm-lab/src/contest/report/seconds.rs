@@ -1,13 +1,10 @@
 //! Each second of each run as a line of values with tabs between: for awk, sort and spreadsheets.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pgcalm_render::number::printable;
 
-use crate::contest::report::Report;
-use crate::contest::report::Run;
-use crate::contest::report::is_module_gauge;
+use crate::contest::report::{Report, Run, is_module_gauge};
 
 /// Names of the columns, and a line for each second; empty where there is no value.
 pub fn render(report: &Report) -> String {

@@ -1,7 +1,6 @@
 //! Whether a run was long enough to tell what goes on and on.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::contest::report::BacklogAt;
 

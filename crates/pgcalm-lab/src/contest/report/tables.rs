@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use maud::Markup;
-use maud::html;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Table;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::short;
+use maud::{Markup, html};
+use pgcalm_render::document::{Block, Column, Table};
+use pgcalm_render::number::{MISSING, short};
 use serde_json::Value;
 
-use crate::contest::report::Contestant;
-use crate::contest::report::Report;
-use crate::contest::report::metric;
-use crate::contest::report::metric::Group;
-use crate::contest::report::metric::Metric;
-use crate::contest::report::metric::TPS_MEAN;
+use crate::contest::report::metric::{Group, Metric, TPS_MEAN};
+use crate::contest::report::{Contestant, Report, metric};
 use crate::report::settings::shown;
 use crate::report::style;
 

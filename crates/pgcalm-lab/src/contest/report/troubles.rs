@@ -1,7 +1,6 @@
 use pgcalm_render::number::printable;
 
-use crate::contest::report::Report;
-use crate::contest::report::TroubleRun;
+use crate::contest::report::{Report, TroubleRun};
 
 /// One line for each trouble of each run, e.g. `stock: trouble pg-dump from second 20 to 43, dumped 1204 MiB`.
 pub(super) fn lines(report: &Report) -> Vec<String> {

@@ -1,29 +1,16 @@
 //! A contest for readers: who did how well, second by second, and under which conditions.
 
-use maud::Markup;
-use maud::html;
-use pgcalm_render::chart::Chart;
-use pgcalm_render::chart::Limit;
-use pgcalm_render::chart::Scale;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Section;
-use pgcalm_render::page::series_data;
-use pgcalm_render::page::tooltip;
-use serde_json::Value;
-use serde_json::json;
+use maud::{Markup, html};
+use pgcalm_render::chart::{Chart, Limit, Scale};
+use pgcalm_render::document::{Block, Document, Section};
+use pgcalm_render::page::{series_data, tooltip};
+use serde_json::{Value, json};
 
-use crate::contest::report::Report;
-use crate::contest::report::chart;
 use crate::contest::report::chart::Runs;
-use crate::contest::report::conditions;
 use crate::contest::report::glossary::TERMS;
-use crate::contest::report::reading;
-use crate::contest::report::tables;
+use crate::contest::report::{Report, chart, conditions, reading, tables};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
-use crate::report::style;
+use crate::report::{Shown, settings, style};
 
 impl Shown for Report {
     fn document(&self) -> Document {

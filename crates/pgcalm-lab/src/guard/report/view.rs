@@ -1,19 +1,11 @@
 //! Overload for readers: each case, the pairs without overload, and the verdict.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::document::figure;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::short;
+use pgcalm_render::document::{Column, Document, Table, figure};
+use pgcalm_render::number::{MISSING, short};
 
-use crate::guard::report::Case;
-use crate::guard::report::Idle;
-use crate::guard::report::Report;
-use crate::guard::report::holds;
+use crate::guard::report::{Case, Idle, Report, holds};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
+use crate::report::{Shown, settings};
 
 impl Shown for Report {
     fn document(&self) -> Document {

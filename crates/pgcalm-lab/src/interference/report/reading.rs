@@ -2,9 +2,7 @@
 
 use pgcalm_render::number::short;
 
-use super::Hang;
-use super::Layout;
-use super::Report;
+use super::{Hang, Layout, Report};
 
 /// A fall by this factor is called a collapse.
 const COLLAPSE: f64 = 100.0;

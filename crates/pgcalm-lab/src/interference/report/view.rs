@@ -1,20 +1,12 @@
 //! Layouts for readers: their figures, what these say, where processes hung.
 
-use maud::Markup;
-use maud::html;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
+use maud::{Markup, html};
+use pgcalm_render::document::{Block, Column, Document, Table};
 use pgcalm_render::number::short;
 
-use super::Layout;
-use super::Phase;
-use super::Report;
-use super::reading;
+use super::{Layout, Phase, Report, reading};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
+use crate::report::{Shown, settings};
 
 /// Size of a drawing of transactions per second, in its own units.
 const WIDTH: f64 = 600.0;

@@ -1,10 +1,8 @@
 //! What predictions and their errors say, in words; the same in text and HTML.
 
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::percent;
+use pgcalm_render::number::{MISSING, percent};
 
-use super::Report;
-use super::median_error;
+use super::{Report, median_error};
 
 /// Names of the figures whose errors [`Point::errors`] gives.
 pub(super) const FIGURES: [&str; 3] = ["operations per transaction", "bytes per transaction", "TPS"];

@@ -1,17 +1,12 @@
 //! The grid for readers: predicted, measured and the error of each point, and what each point is.
 
 use pgcalm_predict::report::text::verdict;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::short;
+use pgcalm_render::document::{Column, Document, Table};
+use pgcalm_render::number::{MISSING, short};
 
-use super::Report;
-use super::reading;
+use super::{Report, reading};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
+use crate::report::{Shown, settings};
 
 /// Headings above predicted, measured and error of each figure.
 const GROUPS: [&str; 3] = ["operations\nper transaction", "KiB\nper transaction", "TPS"];

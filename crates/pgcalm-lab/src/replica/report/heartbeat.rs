@@ -1,8 +1,7 @@
 //! A row that is updated each second on the primary and looked for on the standby, and what a failover manager would have
 //! made of it.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Beats of one case. Failover managers differ in what they look at: each thing is judged by itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

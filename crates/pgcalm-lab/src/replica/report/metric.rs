@@ -1,7 +1,6 @@
 //! The figures by which cases are compared, each declared beside its heading and meaning; text and HTML iterate over them.
 
-use super::Case;
-use super::Report;
+use super::{Case, Report};
 
 const MIB: f64 = 1048576.0;
 

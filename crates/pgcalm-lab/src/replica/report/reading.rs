@@ -1,14 +1,8 @@
 //! What the figures say in words, the same in text and HTML.
 
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{printable, short};
 
-use super::Case;
-use super::Guard;
-use super::Heartbeat;
-use super::Report;
-use super::Silence;
-use super::TOLERANCE;
+use super::{Case, Guard, Heartbeat, Report, Silence, TOLERANCE};
 
 const MIB: f64 = 1048576.0;
 

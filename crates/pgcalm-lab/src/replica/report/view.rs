@@ -1,29 +1,14 @@
 //! Cases for readers: their figures, what these say, second by second.
 
-use pgcalm_render::chart::Chart;
-use pgcalm_render::chart::Entry;
-use pgcalm_render::chart::Limit;
-use pgcalm_render::chart::Scale;
 use pgcalm_render::chart::style::Style;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
-use pgcalm_render::document::figure;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::chart::{Chart, Entry, Limit, Scale};
+use pgcalm_render::document::{Block, Column, Document, Section, Table, figure};
+use pgcalm_render::number::{printable, short};
 
-use super::Case;
-use super::Lag;
-use super::Report;
-use super::Sample;
 use super::metric::ALL;
-use super::reading;
+use super::{Case, Lag, Report, Sample, reading};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
-use crate::report::style;
+use crate::report::{Shown, settings, style};
 
 const MIB: f64 = 1048576.0;
 

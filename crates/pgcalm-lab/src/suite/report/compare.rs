@@ -9,17 +9,9 @@
 //!
 //! Otherwise they are the same. Runs that are not steady are not compared at all.
 
-use super::BASELINE;
-use super::Comparison;
-use super::Verdict;
-use crate::contest::report::Contestant;
-use crate::contest::report::Report;
-use crate::contest::report::metric::Figure;
-use crate::contest::report::metric::LATENCY_MAX;
-use crate::contest::report::metric::LATENCY_P999;
-use crate::contest::report::metric::Metric;
-use crate::contest::report::metric::TPS_MEAN;
-use crate::contest::report::metric::TPS_MIN;
+use super::{BASELINE, Comparison, Verdict};
+use crate::contest::report::metric::{Figure, LATENCY_MAX, LATENCY_P999, Metric, TPS_MEAN, TPS_MIN};
+use crate::contest::report::{Contestant, Report};
 
 /// Has no caps: not a rival.
 const REFERENCE: &str = "stock-uncapped";

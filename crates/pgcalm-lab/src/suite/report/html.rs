@@ -1,28 +1,17 @@
 //! The matrix and all its runs as one self-contained HTML file.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use pgcalm_render::chart::figure;
 use pgcalm_render::document::Section;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::short;
-use pgcalm_render::page::page;
-use pgcalm_render::page::series_data;
-use pgcalm_render::page::tooltip;
+use pgcalm_render::number::{MISSING, short};
+use pgcalm_render::page::{page, series_data, tooltip};
 
-use super::Report;
-use super::Row;
-use super::Verdict;
-use super::order;
 use super::order::Group;
-use super::reading;
 use super::reading::SHOWN;
+use super::{Report, Row, Verdict, order, reading};
 use crate::contest;
-use crate::contest::report::conditions;
-use crate::contest::report::tables;
-use crate::contest::report::view;
-use crate::report::settings;
-use crate::report::style;
+use crate::contest::report::{conditions, tables, view};
+use crate::report::{settings, style};
 
 /// The whole suite as an HTML document.
 pub(super) fn render(report: &Report) -> String {

@@ -1,16 +1,9 @@
 //! A document with the matrix, and one section for each row: its command and its table.
 
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{MISSING, short};
 
-use super::BASELINE;
-use super::Report;
-use super::Row;
-use super::SUBJECT;
-use super::Verdict;
 use super::compare::COMPARED;
-use super::order;
-use super::reading;
+use super::{BASELINE, Report, Row, SUBJECT, Verdict, order, reading};
 use crate::report::Shown;
 
 /// The document. Rows that are not to be renewed, or have no result, keep the section with their title of `old`, the

@@ -1,10 +1,7 @@
 //! In which order rows are shown: losses first.
 
-use super::Report;
-use super::Row;
-use super::SUBJECT;
-use super::Verdict;
 use super::compare::COMPARED;
+use super::{Report, Row, SUBJECT, Verdict};
 
 /// Rows under one heading.
 #[derive(Debug)]

@@ -2,22 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pgcalm_render::number::factor;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{factor, printable, short};
 
-use super::Report;
-use super::Row;
-use super::SUBJECT;
-use super::Verdict;
 use super::compare::COMPARED;
-use super::order;
-use crate::contest::report::CapKind;
-use crate::contest::report::Contestant;
-use crate::contest::report::checkpoint_start;
-use crate::report::settings::build;
-use crate::report::settings::server;
-use crate::report::settings::shown;
+use super::{Report, Row, SUBJECT, Verdict, order};
+use crate::contest::report::{CapKind, Contestant, checkpoint_start};
+use crate::report::settings::{build, server, shown};
 
 /// Something shown of each contestant.
 pub(super) struct Shown {

@@ -1,21 +1,13 @@
 //! The matrix as an SVG file, for a README: mean and worst second of stock and of pg_calm in each row.
 
-use maud::Markup;
-use maud::html;
+use maud::{Markup, html};
 use pgcalm_render::chart::axis::ValueAxis;
 use pgcalm_render::chart::card;
 use pgcalm_render::chart::path::coordinate;
-use pgcalm_render::number::ellipsis;
-use pgcalm_render::number::short;
+use pgcalm_render::number::{ellipsis, short};
 
-use super::BASELINE;
-use super::Report;
-use super::Row;
-use super::SUBJECT;
-use super::order;
-use super::reading;
-use crate::contest::report::metric::TPS_MEAN;
-use crate::contest::report::metric::TPS_MIN;
+use super::{BASELINE, Report, Row, SUBJECT, order, reading};
+use crate::contest::report::metric::{TPS_MEAN, TPS_MIN};
 use crate::report::style;
 
 const LEFT: f64 = 230.0;

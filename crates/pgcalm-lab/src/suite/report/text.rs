@@ -1,18 +1,11 @@
 //! The matrix for a terminal.
 
 use comfy_table::Cell;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::printable;
-use pgcalm_render::number::short;
-use pgcalm_render::text::new_table;
-use pgcalm_render::text::paragraph;
-use pgcalm_render::text::right;
+use pgcalm_render::number::{MISSING, printable, short};
+use pgcalm_render::text::{new_table, paragraph, right};
 
-use super::Report;
-use super::Row;
-use super::order;
-use super::reading;
 use super::reading::SHOWN;
+use super::{Report, Row, order, reading};
 
 /// What is printed between the lines of the table, before the line with this index.
 struct Heading {

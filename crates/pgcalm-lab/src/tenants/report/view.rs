@@ -1,20 +1,13 @@
 //! Instances on one device for readers: all together, and each of them.
 
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Block, Column, Document, Table};
 use pgcalm_render::number::short;
 
-use super::Contestant;
-use super::Report;
+use super::{Contestant, Report};
 use crate::contest::report::tables;
-use crate::contest::report::view::charts;
-use crate::contest::report::view::scripts;
+use crate::contest::report::view::{charts, scripts};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
-use crate::report::style;
+use crate::report::{Shown, settings, style};
 
 /// A row of the comparison: what is told, and the figure.
 type Figure = (&'static str, fn(&Contestant) -> String);

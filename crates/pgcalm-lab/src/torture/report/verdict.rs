@@ -1,8 +1,6 @@
 //! What the figures of crash cycles come to.
 
-use super::Control;
-use super::Cycle;
-use super::Report;
+use super::{Control, Cycle, Report};
 
 impl Cycle {
     /// Whether nothing was lost and nothing is wrong.

@@ -1,17 +1,11 @@
 //! Crash cycles for readers: what was found in each, and the verdict.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::number::MISSING;
-use pgcalm_render::number::printable;
+use pgcalm_render::document::{Column, Document, Table};
+use pgcalm_render::number::{MISSING, printable};
 
-use super::Cycle;
-use super::Report;
-use super::Stale;
+use super::{Cycle, Report, Stale};
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
+use crate::report::{Shown, settings};
 
 /// Tables of more cycles than this show only sums and what failed.
 const LISTED: usize = 16;

@@ -1,21 +1,12 @@
 //! The rehearsal for readers: each case, what had to be so, and the rate second by second.
 
-use pgcalm_render::chart::Chart;
-use pgcalm_render::chart::Entry;
-use pgcalm_render::chart::Scale;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Document;
-use pgcalm_render::document::Table;
-use pgcalm_render::document::figure;
+use pgcalm_render::chart::{Chart, Entry, Scale};
+use pgcalm_render::document::{Block, Column, Document, Table, figure};
 use pgcalm_render::number::printable;
 
 use crate::report;
-use crate::report::Shown;
-use crate::report::settings;
-use crate::report::style;
-use crate::wal_full::report::Case;
-use crate::wal_full::report::Report;
+use crate::report::{Shown, settings, style};
+use crate::wal_full::report::{Case, Report};
 
 impl Shown for Report {
     fn document(&self) -> Document {

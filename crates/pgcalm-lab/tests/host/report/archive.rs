@@ -2,17 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_lab::archive::report::Archiver;
-use pgcalm_lab::archive::report::Crash;
-use pgcalm_lab::archive::report::Drain;
-use pgcalm_lab::archive::report::Loaded;
-use pgcalm_lab::archive::report::Report;
-use pgcalm_lab::archive::report::Run;
-use pgcalm_lab::archive::report::Series;
+use pgcalm_lab::archive::report::{Archiver, Crash, Drain, Loaded, Report, Run, Series};
 use pgcalm_lab::document::Document;
-use pgcalm_lab::report::Host;
-use pgcalm_lab::report::Latency;
-use pgcalm_lab::report::Shown;
+use pgcalm_lab::report::{Host, Latency, Shown};
 
 fn drain(files: u64, duration_s: f64) -> Drain {
     Drain {

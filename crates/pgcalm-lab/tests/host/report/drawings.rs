@@ -1,9 +1,7 @@
 //! HTML and SVG: well-formed, self-contained, escaped, and never broken by what a report holds.
 
-use pgcalm_lab::contest::report::CapKind;
-use pgcalm_lab::contest::report::Report;
-use pgcalm_lab::contest::report::Series;
 use pgcalm_lab::contest::report::chart::svg_tps;
+use pgcalm_lab::contest::report::{CapKind, Report, Series};
 use pgcalm_lab::report::Shown;
 use roxmltree::Document;
 

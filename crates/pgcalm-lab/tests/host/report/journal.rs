@@ -3,13 +3,8 @@
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
-use pgcalm_lab::interference::report::Hang;
-use pgcalm_lab::interference::report::Layout;
-use pgcalm_lab::interference::report::Phase;
-use pgcalm_lab::interference::report::Report;
-use pgcalm_lab::report::Host;
-use pgcalm_lab::report::Latency;
-use pgcalm_lab::report::Shown;
+use pgcalm_lab::interference::report::{Hang, Layout, Phase, Report};
+use pgcalm_lab::report::{Host, Latency, Shown};
 
 fn phase(tps: f64, files: f64, zero: u32) -> Phase {
     Phase {

@@ -1,8 +1,7 @@
 //! The document: what is written reads back, and what cannot be read is named.
 
 use pgcalm_lab::document::from_json;
-use pgcalm_render::json::JsonError;
-use pgcalm_render::json::to_json_pretty;
+use pgcalm_render::json::{JsonError, to_json_pretty};
 
 use super::support;
 

@@ -3,16 +3,9 @@
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
-use pgcalm_lab::predict::report::Measured;
-use pgcalm_lab::predict::report::Point;
-use pgcalm_lab::predict::report::Report;
-use pgcalm_lab::report::Host;
-use pgcalm_lab::report::Shown;
-use pgcalm_predict::report::Device;
-use pgcalm_predict::report::Observation;
-use pgcalm_predict::report::Outlook;
-use pgcalm_predict::report::Prediction;
-use pgcalm_predict::report::Settings;
+use pgcalm_lab::predict::report::{Measured, Point, Report};
+use pgcalm_lab::report::{Host, Shown};
+use pgcalm_predict::report::{Device, Observation, Outlook, Prediction, Settings};
 
 fn outlook(operations: f64) -> Outlook {
     Outlook {

@@ -3,17 +3,8 @@
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
-use pgcalm_lab::replica::report::Case;
-use pgcalm_lab::replica::report::Guard;
-use pgcalm_lab::replica::report::Heartbeat;
-use pgcalm_lab::replica::report::Lag;
-use pgcalm_lab::replica::report::Link;
-use pgcalm_lab::replica::report::ReceiverError;
-use pgcalm_lab::replica::report::Report;
-use pgcalm_lab::replica::report::Sample;
-use pgcalm_lab::replica::report::Silence;
-use pgcalm_lab::report::Host;
-use pgcalm_lab::report::Shown;
+use pgcalm_lab::replica::report::{Case, Guard, Heartbeat, Lag, Link, ReceiverError, Report, Sample, Silence};
+use pgcalm_lab::report::{Host, Shown};
 
 const MIB: u64 = 1 << 20;
 

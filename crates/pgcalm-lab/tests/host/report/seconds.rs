@@ -1,7 +1,6 @@
 //! Each second as a line of values.
 
-use pgcalm_lab::contest::report::ServerSeries;
-use pgcalm_lab::contest::report::seconds;
+use pgcalm_lab::contest::report::{ServerSeries, seconds};
 
 use super::support;
 

@@ -1,19 +1,11 @@
 //! A suite's matrix: what is compared, what comes first, and its renderings.
 
-use pgcalm_lab::contest::report::Backlog;
-use pgcalm_lab::contest::report::BacklogAt;
-use pgcalm_lab::contest::report::CapKind;
-use pgcalm_lab::contest::report::Checkpoint;
 use pgcalm_lab::contest::report::Report as Run;
-use pgcalm_lab::contest::report::Steadiness;
-use pgcalm_lab::contest::report::reading;
+use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint};
+use pgcalm_lab::contest::report::{Steadiness, reading};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::Shown;
-use pgcalm_lab::suite::report::Report;
-use pgcalm_lab::suite::report::Row;
-use pgcalm_lab::suite::report::Verdict;
-use pgcalm_lab::suite::report::markdown;
-use pgcalm_lab::suite::report::svg;
+use pgcalm_lab::suite::report::{Report, Row, Verdict, markdown, svg};
 
 use super::support;
 

@@ -1,12 +1,7 @@
 //! The terminal rendering: its structure, and that no report breaks it.
 
-use pgcalm_lab::contest::report::Backlog;
-use pgcalm_lab::contest::report::BacklogAt;
-use pgcalm_lab::contest::report::Cap;
-use pgcalm_lab::contest::report::CapKind;
-use pgcalm_lab::contest::report::ServerFailure;
 use pgcalm_lab::contest::report::metric::DRAIN;
-use pgcalm_lab::contest::report::reading;
+use pgcalm_lab::contest::report::{Backlog, BacklogAt, Cap, CapKind, ServerFailure, reading};
 use pgcalm_lab::report::Shown;
 use serde_json::json;
 

@@ -1,23 +1,14 @@
 //! A terminal to run `pgcalm top` in: a pseudo-terminal, and what a user would see on it.
 
-use std::io::Read;
-use std::io::Write;
-use std::process::Child;
-use std::process::ExitStatus;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{Read, Write};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
 
 use pty_process::Size;
-use pty_process::blocking::Command;
-use pty_process::blocking::Pts;
-use pty_process::blocking::Pty;
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::termios::LocalModes;
-use rustix::termios::Termios;
+use pty_process::blocking::{Command, Pts, Pty};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal};
+use rustix::termios::{LocalModes, Termios};
 
 /// Until then something has to come about, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,22 +1,11 @@
 //! Checkpoints for readers: phases, fsync calls, files, and what transactions did meanwhile.
 
-use maud::Markup;
-use maud::html;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
+use maud::{Markup, html};
+use pgcalm_render::document::{Block, Column, Section, Table};
 
-use crate::checkpoint::report::Around;
-use crate::checkpoint::report::Checkpoint;
-use crate::checkpoint::report::FileTimes;
-use crate::checkpoint::report::Line;
-use crate::checkpoint::report::Syncs;
-use crate::checkpoint::report::Transactions;
-use crate::report::Start;
-use crate::report::view;
-use crate::report::view::Shown;
-use crate::report::view::duration;
+use crate::checkpoint::report::{Around, Checkpoint, FileTimes, Line, Syncs, Transactions};
+use crate::report::view::{Shown, duration};
+use crate::report::{Start, view};
 
 /// Rows of a table in a terminal; the rest is in JSON and HTML.
 const ROWS: usize = 40;

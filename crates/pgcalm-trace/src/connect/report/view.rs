@@ -1,17 +1,12 @@
 //! `pgcalm trace connect` for readers: the phases of each connection, and where it was held up.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Column, Section, Table};
 use pgcalm_render::number::short;
 
-use crate::connect::report::Connection;
-use crate::connect::report::Hanging;
-use crate::connect::report::Line;
-use crate::report::Start;
+use crate::connect::report::{Connection, Hanging, Line};
 use crate::report::file_kind::FileKind;
-use crate::report::view;
 use crate::report::view::Shown;
+use crate::report::{Start, view};
 use crate::why::report::view::share_name;
 
 impl Shown for Line {

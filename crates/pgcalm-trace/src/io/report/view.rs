@@ -1,17 +1,12 @@
 //! `pgcalm trace io` for readers: each process, and its system calls by operation and file.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Column, Section, Table};
 use pgcalm_render::number::short;
 
-use crate::io::report::Interval;
-use crate::io::report::Line;
-use crate::io::report::Process;
-use crate::report::Start;
+use crate::io::report::{Interval, Line, Process};
 use crate::report::histogram::Histogram;
-use crate::report::view;
 use crate::report::view::Shown;
+use crate::report::{Start, view};
 
 impl Shown for Line {
     fn as_start(&self) -> Option<&Start> {

@@ -1,17 +1,10 @@
 //! Lock waits for readers: before, in and after each checkpoint, and in all.
 
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
+use pgcalm_render::document::{Column, Section, Table};
 
-use crate::locks::report::AroundCheckpoint;
-use crate::locks::report::Line;
-use crate::locks::report::LockWaits;
-use crate::locks::report::Period;
-use crate::report::Start;
-use crate::report::view;
-use crate::report::view::Shown;
-use crate::report::view::duration;
+use crate::locks::report::{AroundCheckpoint, Line, LockWaits, Period};
+use crate::report::view::{Shown, duration};
+use crate::report::{Start, view};
 
 /// Rows of a table in a terminal; the rest is in JSON and HTML.
 const ROWS: usize = 15;

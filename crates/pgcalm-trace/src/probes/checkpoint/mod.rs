@@ -7,23 +7,15 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/checkpoint.skel.rs"));
 }
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
 use anyhow::Context;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramMut;
-use libbpf_rs::UprobeOpts;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, UprobeOpts};
 use pgcalm_host::process_file;
 use pgcalm_host::server_process::Role;
-use skeleton::types::checkpoint_event;
-use skeleton::types::hinted_file;
-use skeleton::types::second;
+use skeleton::types::{checkpoint_event, hinted_file, second};
 
 use crate::checkpoint::report::PerBuffer;
 use crate::clock;

@@ -7,27 +7,19 @@ mod skeleton {
 }
 
 use anyhow::Context;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
 use skeleton::types::connect_event;
 
 use crate::connect::report::PHASES;
-use crate::disks;
 use crate::kernel_symbols::KernelSymbols;
-use crate::operations::OperationKey;
-use crate::operations::OperationTotal;
+use crate::operations::{OperationKey, OperationTotal};
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::ring::Events;
-use crate::server_memory;
 use crate::session::Session;
-use crate::syscalls;
-use crate::waits;
-use crate::waits::Charge;
-use crate::waits::ChargeKey;
-use crate::waits::WaitState;
+use crate::waits::{Charge, ChargeKey, WaitState};
+use crate::{disks, server_memory, syscalls, waits};
 use pgcalm_host::Failure;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.

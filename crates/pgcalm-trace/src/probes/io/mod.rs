@@ -7,16 +7,13 @@ mod skeleton {
 }
 
 use anyhow::Context;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
-use crate::operations::OperationKey;
-use crate::operations::OperationTotal;
+use crate::operations::{OperationKey, OperationTotal};
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::session::Session;
-use crate::syscalls;
-use crate::waits;
+use crate::{syscalls, waits};
 use pgcalm_host::Failure;
 
 // What is read as raw bytes is laid out as the kernel's side has it.

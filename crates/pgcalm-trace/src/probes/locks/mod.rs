@@ -10,15 +10,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramMut;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut};
 use pgcalm_host::server_process::Role;
-use skeleton::types::lock_event;
-use skeleton::types::lock_key;
+use skeleton::types::{lock_event, lock_key};
 
 use crate::histogram::KernelHistogram;
 use crate::probes::object_storage;

@@ -9,15 +9,10 @@ mod skeleton {
 use std::os::fd::AsFd;
 
 use anyhow::Context;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::OpenMapMut;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut};
 use pgcalm_host::server_process::Role;
-use skeleton::types::process_event;
-use skeleton::types::server_process;
+use skeleton::types::{process_event, server_process};
 
 use crate::probes::object_storage;
 use crate::report::Drops;

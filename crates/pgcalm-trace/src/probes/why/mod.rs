@@ -6,40 +6,23 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/why.skel.rs"));
 }
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Context;
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::ProgramInput;
-use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput};
 use pgcalm_host::server_process::Role;
-use skeleton::types::lock_name;
-use skeleton::types::open_waits;
-use skeleton::types::process_sample;
-use skeleton::types::wal_usage;
-use skeleton::types::why_counters;
-use skeleton::types::why_event;
+use skeleton::types::{lock_name, open_waits, process_sample, wal_usage, why_counters, why_event};
 
 use crate::probes::object_storage;
 use crate::report::Drops;
 use crate::ring::Events;
-use crate::server_memory;
 use crate::session::Session;
-use crate::syscalls;
-use crate::waits;
-use crate::waits::Activity;
-use crate::waits::ChargeKey;
-use crate::why::attribution::EVENT_CLASS;
-use crate::why::attribution::EVENT_LWLOCK;
+use crate::waits::{Activity, ChargeKey};
+use crate::why::attribution::{EVENT_CLASS, EVENT_LWLOCK};
 use crate::why::disk_idle::DiskIdle;
-use crate::why::process_samples::Processes;
-use crate::why::process_samples::Sample;
-use crate::why::process_samples::Sleep;
-use crate::why::process_samples::StackNumbers;
+use crate::why::process_samples::{Processes, Sample, Sleep, StackNumbers};
+use crate::{server_memory, syscalls, waits};
 use pgcalm_host::Failure;
 
 // SAFETY: integers only, padding is a member, every bit pattern valid.

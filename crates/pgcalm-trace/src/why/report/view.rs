@@ -1,29 +1,13 @@
 //! `pgcalm trace why` for readers: each second, a block for each with a verdict, and the sums at the end.
 
-use maud::Markup;
-use maud::PreEscaped;
-use maud::html;
-use pgcalm_render::document::Block;
-use pgcalm_render::document::Column;
-use pgcalm_render::document::Section;
-use pgcalm_render::document::Table;
-use pgcalm_render::number::percent;
-use pgcalm_render::number::short;
+use maud::{Markup, PreEscaped, html};
+use pgcalm_render::document::{Block, Column, Section, Table};
+use pgcalm_render::number::{percent, short};
 
-use crate::report::Start;
 use crate::report::file_kind::FileKind;
-use crate::report::view;
 use crate::report::view::Shown;
-use crate::why::report::Cause;
-use crate::why::report::Line;
-use crate::why::report::Second;
-use crate::why::report::Share;
-use crate::why::report::Summary;
-use crate::why::report::Totals;
-use crate::why::report::Trigger;
-use crate::why::report::Verdict;
-use crate::why::report::WalSource;
-use crate::why::report::by_cause;
+use crate::report::{Start, view};
+use crate::why::report::{Cause, Line, Second, Share, Summary, Totals, Trigger, Verdict, WalSource, by_cause};
 
 /// Shares below this are summed up.
 const SMALLEST: f64 = 0.005;

@@ -3,23 +3,15 @@
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use nix::unistd::User;
 use pgcalm_host::HostRoot;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
-use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::programs::bindir;
-use pgcalm_testkit::server;
+use pgcalm_testkit::programs::{Programs, bindir};
 use pgcalm_testkit::server::Launch;
-use pgcalm_testkit::wait_for;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use pgcalm_testkit::{need, programs, server, wait_for};
+use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 
 pub fn host() -> HostRoot {

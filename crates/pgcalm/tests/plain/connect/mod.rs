@@ -4,25 +4,17 @@
 mod proof;
 mod server;
 
-use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_connect::Address;
-use pgcalm_connect::Caller;
-use pgcalm_connect::DefaultUser;
-use pgcalm_connect::Session;
+use pgcalm_connect::{Address, Caller, DefaultUser, Session};
 use postgres::error::SqlState;
 
-use self::server::PASSWORD;
-use self::server::Server;
+use self::server::{PASSWORD, Server};
 
 /// A run of `pgcalm lag`, which asks once and ends, in an environment that has nothing of PostgreSQL's.
 struct Run<'a> {

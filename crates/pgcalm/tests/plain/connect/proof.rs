@@ -3,18 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output};
 
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
 use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::server::Launch;
-use pgcalm_testkit::server::Server;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::server::{Launch, Server};
+use pgcalm_testkit::{need, programs, wait_for};
 
 use super::command;
 

@@ -3,14 +3,11 @@
 use std::fs;
 use std::net::TcpListener;
 use std::ops::Deref;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
 use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::server;
 use pgcalm_testkit::server::Launch;
+use pgcalm_testkit::{need, programs, server};
 
 /// Who may connect how, over TCP but for the first two.
 const RULES: &str = "\

@@ -2,11 +2,10 @@
 //! the program. SystemCallFilter=, whose groups are systemd's, and what concerns devices and modules are left out.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::{fs, io};
 
 /// What is hidden by ProtectHome=.
 const HOMES: &[&str] = &["/home", "/root", "/run/user"];

@@ -4,15 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pgcalm_testkit::module_directory;
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs;
 use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::server;
+use pgcalm_testkit::{module_directory, need, programs, server};
 
 /// The server's directories, if the tests can run here; if not, says why not.
 pub fn installation() -> Option<Directories> {

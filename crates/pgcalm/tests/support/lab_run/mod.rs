@@ -3,30 +3,17 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::block_device;
-use pgcalm_host::mounts;
-use pgcalm_host::process;
-use pgcalm_host::vm_sysctl;
+use pgcalm_host::{HostRoot, block_device, mounts, process, vm_sysctl};
 use pgcalm_testkit::need;
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 /// How long to wait for another lab on this host.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(900);

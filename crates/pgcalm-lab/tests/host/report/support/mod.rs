@@ -4,17 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use pgcalm_lab::contest::report::Blocked;
-use pgcalm_lab::contest::report::Cap;
-use pgcalm_lab::contest::report::Checkpoint;
-use pgcalm_lab::contest::report::Contestant;
-use pgcalm_lab::contest::report::DeviceRates;
-use pgcalm_lab::contest::report::Report;
-use pgcalm_lab::contest::report::Run;
-use pgcalm_lab::contest::report::Series;
-use pgcalm_lab::contest::report::TransactionSource;
-use pgcalm_lab::report::Host;
-use pgcalm_lab::report::Latency;
+use pgcalm_lab::contest::report::{
+    Blocked, Cap, Checkpoint, Contestant, DeviceRates, Report, Run, Series, TransactionSource,
+};
+use pgcalm_lab::report::{Host, Latency};
 use serde_json::json;
 
 /// Said wherever a reader could take the numbers for measured ones.
