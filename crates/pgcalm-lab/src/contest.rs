@@ -204,7 +204,7 @@ impl Arena<'_> {
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut watch = if self.options.steady {
-            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window))
+            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window, self.options.troubles().next().is_none()))
         } else {
             Watch::Last(backlog)
         };

@@ -2,6 +2,10 @@
 //!
 //! What is dirty rises and falls with a checkpoint's phase, so it is read whenever one has ended, and only these readings are
 //! compared. The measured part is from such an end to such an end: whole turns of what repeats itself.
+//!
+//! A load that has run for seconds is not where one is that has run for days. So a run that is not steady from the first such end
+//! goes on, and is measured from the first one from which it is: what was before it counts as warm-up. Not where trouble has
+//! been made meanwhile: it would be left out.
 
 use std::time::Duration;
 
@@ -50,6 +54,18 @@ pub(crate) fn objection(dirty: &[BacklogAt]) -> Option<String> {
     })
 }
 
+/// The first of these ends of checkpoints from which on it is steady for so many seconds; only the first of all counts unless it
+/// may be a later one.
+fn first_of_steady(dirty: &[(f64, BacklogAt)], least: f64, may_be_later: bool) -> Option<usize> {
+    let candidates = if may_be_later { dirty.len() } else { dirty.len().min(1) };
+    let end = dirty.last()?.0;
+    (0..candidates).find(|first| end - dirty[*first].0 >= least && objection(&amounts(&dirty[*first..])).is_none())
+}
+
+fn amounts(dirty: &[(f64, BacklogAt)]) -> Vec<BacklogAt> {
+    dirty.iter().map(|(_, dirty)| *dirty).collect()
+}
+
 /// Watches one run. Times are seconds of the epoch, as the server's log has them.
 #[derive(Debug)]
 pub(crate) struct SteadyWatch<'a> {
@@ -60,6 +76,8 @@ pub(crate) struct SteadyWatch<'a> {
     warm_up: f64,
     /// The least to be measured.
     least: f64,
+    /// Whether the measured part may begin at a later end of a checkpoint than the first.
+    may_begin_later: bool,
     /// When the last checkpoint ended that was looked at; a server that was restarted has a new log.
     seen: f64,
     /// When a checkpoint ended, and what was dirty then.
@@ -71,12 +89,19 @@ pub(crate) struct SteadyWatch<'a> {
 
 impl<'a> SteadyWatch<'a> {
     /// Of a load that begins at `started`.
-    pub(crate) fn new(backlog: BacklogWatch<'a>, started: f64, warm_up: Duration, least: Duration) -> Self {
+    pub(crate) fn new(
+        backlog: BacklogWatch<'a>,
+        started: f64,
+        warm_up: Duration,
+        least: Duration,
+        may_begin_later: bool,
+    ) -> Self {
         Self {
             backlog,
             started,
             warm_up: warm_up.as_secs_f64(),
             least: least.as_secs_f64(),
+            may_begin_later,
             seen: started,
             dirty: Vec::new(),
             asked: None,
@@ -92,7 +117,8 @@ impl<'a> SteadyWatch<'a> {
             let at = *at;
             self.asked = None;
             self.dirty.push((at, dirty));
-            if at - self.begin() >= self.least && self.objection().is_none() {
+            if let Some(first) = first_of_steady(&self.dirty, self.least, self.may_begin_later) {
+                self.dirty.drain(..first);
                 self.end = Some(at.ceil() + AFTER_S);
             }
         }
@@ -110,8 +136,7 @@ impl<'a> SteadyWatch<'a> {
     }
 
     fn objection(&self) -> Option<String> {
-        let dirty: Vec<BacklogAt> = self.dirty.iter().map(|(_, dirty)| *dirty).collect();
-        objection(&dirty)
+        objection(&amounts(&self.dirty))
     }
 
     /// How many checkpoints have ended in the measured part; `None` before it.
@@ -178,6 +203,21 @@ mod tests {
             said.unwrap(),
             "500 MiB were dirty after the last checkpoint, 200 MiB after the one at its beginning"
         );
+    }
+
+    #[test]
+    fn a_measured_part_may_begin_where_it_becomes_steady() {
+        let at = |amounts: &[f64]| -> Vec<(f64, BacklogAt)> {
+            let dirty = series(&amounts.iter().map(|amount| (*amount, 0.0)).collect::<Vec<_>>());
+            dirty.into_iter().enumerate().map(|(number, dirty)| (number as f64 * 10.0, dirty)).collect()
+        };
+        let falls = at(&[400.0, 300.0, 205.0, 200.0, 204.0, 202.0]);
+        assert_eq!(first_of_steady(&falls, 25.0, true), Some(2));
+        assert_eq!(first_of_steady(&falls, 25.0, false), None);
+        assert_eq!(first_of_steady(&falls, 35.0, true), None);
+        assert_eq!(first_of_steady(&falls[..5], 15.0, true), None);
+        assert_eq!(first_of_steady(&at(&[200.0; 4]), 25.0, false), Some(0));
+        assert_eq!(first_of_steady(&at(&[]), 25.0, true), None);
     }
 
     #[test]
