@@ -320,11 +320,13 @@ take_all(World *world)
 	{
 		PageMapFile *file = page_map_file(map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
-		int number = (int) file->inode - 1000;
+		int number;
 
 		page_map_settle(map, f);
 		if ((incarnation & 1) == 0)
 			continue;
+		/* not before: an entry that is free can be taken for another file just now */
+		number = (int) file->inode - 1000;
 		for (uint32 r = 0; r < FILE_REGIONS; r++)
 		{
 			PageMapRegion *region = page_map_region_of(map, file, r);
