@@ -5,17 +5,17 @@
  *
  * Before the fsync of a file in a checkpoint's sync phase, what is written to it and not
  * flushed is drained: the worker flushes it, merged and with little in flight, while the
- * checkpointer waits.  What is written to the file meanwhile is drained in turn, as long as that
- * leaves less than half of what there was: fsync finds the rest.
+ * checkpointer waits.  What is written to the file meanwhile is not waited for: fsync finds
+ * that.  It is little, since the pool is (writeback/controller.c).
  *
  * All drains of a checkpoint together take a bounded time.  By default that is what the server
  * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and
  * where WAL will ask for the next checkpoint before that, a part of the time until then, as
  * fast as WAL has come so far: a checkpoint that is late for WAL leaves no segments to
- * recycle, and filling new ones costs the device 16 MiB each.  For a file it is never less than
- * the time in which the device would write what is unflushed of it page by page, as fsync does, with
- * all commits behind it: so long the checkpoint takes in any case.  A drain ends at once when
- * somebody wants a checkpoint immediately, and when the worker is silent.
+ * recycle, and filling new ones costs the device 16 MiB each.  It is never less than the time in
+ * which the device would write what is unflushed page by page, as fsync does: so long the
+ * checkpoint takes in any case.  A drain ends at once when somebody wants a checkpoint
+ * immediately, and when the worker is silent.
  *
  * The wait is inside PostgreSQL's call of fsync, with the file descriptor of
  * a file of the virtual file layer.  While we wait we absorb sync requests,
@@ -64,10 +64,9 @@ static uint64 spent_us = 0;        /* of that, microseconds */
 static double time_until_wal_asks(void);
 static bool may_wait(void);
 static uint64 pages_marked_before(int file, uint64 before_ms);
-static double time_of_fsync(uint64 pages);
+static double time_of_fsync(void);
 static uint64 pages_not_drained_for(void);
 static int file_to_drain(int fd);
-static void drain_once(int file, uint64 until_ms);
 static void drain(int file);
 static void drain_guarded(int file, int duplicate);
 
@@ -126,16 +125,16 @@ pages_marked_before(int file_index, uint64 before_ms)
 	return pages;
 }
 
-/* Milliseconds in which the device writes so many scattered pages */
+/* Milliseconds in which the device writes what is unflushed page by page */
 static double
-time_of_fsync(uint64 pages)
+time_of_fsync(void)
 {
 	double operations;
 
 	SpinLockAcquire(&calm_shared->lock);
 	operations = calm_shared->caps.write_iops;
 	SpinLockRelease(&calm_shared->lock);
-	return pages / operations * 1000;
+	return page_map_unflushed(calm_page_map) / operations * 1000;
 }
 
 static uint64
@@ -174,21 +173,24 @@ file_to_drain(int fd)
  * wait for that.
  */
 static void
-drain_once(int file, uint64 until_ms)
+drain(int file)
 {
 	static uint32 wait_event = 0;
 	CalmCounters *counters = &calm_shared->counters;
-	uint64 marked_ms = monotonic_ms();
+	uint64 start_ms = monotonic_ms();
+	uint64 start_ns = monotonic_ns();
 	bool taken = false;
 	uint64 until = 0;
 
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
-	pg_atomic_write_u64(&calm_shared->drain_before_ms, marked_ms);
+	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
-	while (may_wait() && monotonic_ms() < until_ms)
+	/* a reload may have made it less */
+	while (may_wait() &&
+	       spent_us / 1000 + monotonic_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
-		if (pages_marked_before(file, marked_ms) > 0)
+		if (pages_marked_before(file, start_ms) > 0)
 			taken = false;
 		else if (!taken)
 		{
@@ -203,32 +205,8 @@ drain_once(int file, uint64 until_ms)
 		                 wait_event);
 		ResetLatch(MyLatch);
 		checkpointer_serve_requests();
-		/* a reload may have made it less */
-		until_ms = Min(until_ms, marked_ms + drain_timeout_ms());
 	}
 	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
-}
-
-static void
-drain(int file)
-{
-	uint64 start_ns = monotonic_ns();
-	uint64 start_ms = monotonic_ms();
-	uint64 spent_ms = spent_us / 1000;
-	uint64 left = pages_marked_before(file, start_ms);
-	uint64 most_ms = Max(budget_ms - Min(budget_ms, spent_ms), (uint64) time_of_fsync(left));
-	uint64 until_ms;
-	uint64 before;
-
-	most_ms = Min(most_ms, drain_timeout_ms() - Min(drain_timeout_ms(), spent_ms));
-	until_ms = start_ms + most_ms;
-	do
-	{
-		before = left;
-		drain_once(file, until_ms);
-		left = pages_marked_before(file, monotonic_ms());
-	} while (left > pages_not_drained_for() && left < before / 2 && may_wait() &&
-	         monotonic_ms() < until_ms);
 	spent_us += (monotonic_ns() - start_ns) / 1000;
 }
 
@@ -264,9 +242,10 @@ drain_before_checkpoint_fsync(int fd)
 	{
 		sync_phase = CheckpointStats.ckpt_sync_t;
 		spent_us = 0;
-		budget_ms = (uint64) Min((double) drain_timeout_ms(), time_until_wal_asks() * WAL_PART);
+		budget_ms = (uint64) Min((double) drain_timeout_ms(),
+		                         Max(time_until_wal_asks() * WAL_PART, time_of_fsync()));
 	}
-	if (spent_us / 1000 >= drain_timeout_ms() || checkpoint_stats_is_immediate() || !may_wait() ||
+	if (spent_us / 1000 >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
 	    (file = file_to_drain(fd)) == PAGE_MAP_NO_FILE)
 		return fd;
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
