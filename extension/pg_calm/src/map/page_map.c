@@ -520,10 +520,15 @@ uint32
 page_map_reclaim(PageMap *map, uint32 max_files)
 {
 	uint32 released = 0;
+	uint32 high;
 
-	for (uint32 i = 0; i < Min(max_files, map->max_files); i++)
+	/* an entry that was never used is being set up by whoever takes it */
+	SpinLockAcquire(&map->memory_lock.lock);
+	high = map->files_high;
+	SpinLockRelease(&map->memory_lock.lock);
+	for (uint32 i = 0; i < Min(max_files, high); i++)
 	{
-		uint32 f = map->reclaim_next % map->max_files;
+		uint32 f = map->reclaim_next % high;
 		PageMapFile *file = page_map_file(map, f);
 		uint32 incarnation = pg_atomic_read_u32(&file->incarnation);
 
