@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "access/htup_details.h"
 #include "base/base.h"
 #include "fmgr.h"
 #include "funcapi.h"

@@ -3,7 +3,7 @@
  * compat.h
  *	  Every difference between the server versions that pg_calm supports.
  *
- * Supported: PostgreSQL 15 to 18.  Nothing outside this file tests
+ * Supported: PostgreSQL 15 to 19.  Nothing outside this file tests
  * PG_VERSION_NUM.
  *
  *-------------------------------------------------------------------------
@@ -174,6 +174,50 @@
 #define CALM_EXECUTOR_RUN_ARGS                                                                     \
 	QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
 #define CALM_EXECUTOR_RUN_PASS query, direction, count, execute_once
+#endif
+
+/* A checkpoint without delays: renamed in 19 */
+#if PG_VERSION_NUM >= 190000
+#define CALM_CHECKPOINT_FAST CHECKPOINT_FAST
+#else
+#define CALM_CHECKPOINT_FAST CHECKPOINT_IMMEDIATE
+#endif
+
+/*
+ * What the checkpointer shares is as long as this.  Since 19 no function tells: the beginning of
+ * the struct, and a request for each buffer (postmaster/checkpointer.c, CheckpointerShmemRequest).
+ */
+#if PG_VERSION_NUM >= 190000
+#define CALM_CHECKPOINTER_SHMEM_SIZE()                                                             \
+	(MAXALIGN(sizeof(pid_t) + sizeof(int) * 9 + sizeof(ConditionVariable) * 2) +                   \
+	 Min(NBuffers, 10000000) * sizeof(struct {                                                     \
+		 SyncRequestType type;                                                                     \
+		 FileTag file;                                                                             \
+	 }))
+#else
+#define CALM_CHECKPOINTER_SHMEM_SIZE() CheckpointerShmemSize()
+#endif
+
+/*
+ * A lock on a buffer's contents with which it may be written, if nobody has one against it.  Since
+ * 19 a share lock is not enough, and there is none between it and an exclusive one that is not
+ * waited for.  The state of a buffer has 64 bits since then.
+ */
+#if PG_VERSION_NUM >= 190000
+#define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u64(&(descriptor)->state)
+#define CALM_LOCK_BUFFER_TO_WRITE(buffer) ConditionalLockBuffer(buffer)
+#else
+#define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u32(&(descriptor)->state)
+#define CALM_LOCK_BUFFER_TO_WRITE(buffer)                                                          \
+	LWLockConditionalAcquire(BufferDescriptorGetContentLock(GetBufferDescriptor((buffer) -1)),     \
+	                         LW_SHARED)
+#endif
+
+/* CLUSTER, which is a form of REPACK since 19 */
+#if PG_VERSION_NUM >= 190000
+#define CALM_CLUSTER_STATEMENT T_RepackStmt
+#else
+#define CALM_CLUSTER_STATEMENT T_ClusterStmt
 #endif
 
 /* What identifies a relation's files, and a buffer's contents by it: renamed in 16 */

@@ -57,7 +57,7 @@ may_hold(bool late)
 {
 	int requests = checkpointer_requests();
 
-	return (requests & CHECKPOINT_IMMEDIATE) == 0 &&
+	return (requests & CALM_CHECKPOINT_FAST) == 0 &&
 	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
 	       !ProcSignalBarrierPending;
 }

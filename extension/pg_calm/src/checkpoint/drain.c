@@ -105,7 +105,7 @@ drain_timeout_ms(void)
 static bool
 may_wait(void)
 {
-	return (checkpointer_requests() & CHECKPOINT_IMMEDIATE) == 0 && worker_is_flushing();
+	return (checkpointer_requests() & CALM_CHECKPOINT_FAST) == 0 && worker_is_flushing();
 }
 
 /* Pages of a file that are in regions with marks that are older */

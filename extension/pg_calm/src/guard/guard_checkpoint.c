@@ -26,6 +26,7 @@
 #include <math.h>
 
 #include "access/xlog.h"
+#include "base/base.h"
 #include "guard.h"
 #include "miscadmin.h"
 #include "postmaster/bgwriter.h"
@@ -73,7 +74,7 @@ count_marked(void)
 	start = (start + 1) % step;
 	for (int i = start; i < NBuffers; i += step)
 	{
-		if (pg_atomic_read_u32(&GetBufferDescriptor(i)->state) & BM_CHECKPOINT_NEEDED)
+		if (CALM_BUFFER_STATE(GetBufferDescriptor(i)) & BM_CHECKPOINT_NEEDED)
 			count++;
 	}
 	return count * step;
@@ -147,9 +148,9 @@ guard_checkpoint_seconds(uint64 now_ms)
 	switch (phase)
 	{
 		case CHECKPOINT_NONE:
-			here = 0;
-			/* FALLTHROUGH */
 		case CHECKPOINT_BEFORE:
+			if (phase == CHECKPOINT_NONE)
+				here = 0;
 			seconds = Max(before_seconds - here, here / 2) + write_seconds + sync_seconds;
 			return seconds > 0 ? seconds : INFINITY;
 		case CHECKPOINT_WRITING:
@@ -209,5 +210,5 @@ guard_checkpoint_hurry(uint64 now_ms, bool at_once)
 		return;
 	requested_ms = now_ms;
 	hurried = phase != CHECKPOINT_NONE;
-	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | (at_once ? CHECKPOINT_IMMEDIATE : 0));
+	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | (at_once ? CALM_CHECKPOINT_FAST : 0));
 }

@@ -547,7 +547,7 @@ writes_much(const Node *command)
 		case T_RefreshMatViewStmt:
 		case T_IndexStmt:
 		case T_ReindexStmt:
-		case T_ClusterStmt:
+		case CALM_CLUSTER_STATEMENT:
 		case T_AlterTableStmt:
 		case T_CallStmt:
 		case T_DoStmt:

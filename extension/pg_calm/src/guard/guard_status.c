@@ -16,6 +16,7 @@
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_guard);
 PG_FUNCTION_INFO_V1(pg_calm_guard_holds);

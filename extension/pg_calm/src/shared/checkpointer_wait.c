@@ -11,19 +11,23 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "base/base.h"
 #include "checkpointer_wait.h"
 #include "miscadmin.h"
 #include "postmaster/bgwriter.h"
 #include "postmaster/interrupt.h"
 #include "replication/syncrep.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
 #include "storage/procsignal.h"
 #include "storage/s_lock.h"
 #include "storage/shmem.h"
+#include "storage/sync.h"
 #include "utils/guc.h"
 
 /*
  * The beginning of what backends and checkpointer share
- * (postmaster/checkpointer.c, CheckpointerShmemStruct; the same in 15 to 18),
+ * (postmaster/checkpointer.c, CheckpointerShmemStruct; the same in 15 to 19),
  * which has no function to ask.  Only read, and only to end a wait early.
  */
 typedef struct CheckpointerRequests
@@ -41,16 +45,32 @@ static const volatile CheckpointerRequests *requests = NULL;
 void
 checkpointer_wait_shmem_startup(void)
 {
-	bool found;
-	void *shared = ShmemInitStruct("Checkpointer Data", CheckpointerShmemSize(), &found);
+	void *volatile shared = NULL;
 
-	requests = found ? shared : NULL;
+	PG_TRY();
+	{
+		bool found;
+
+		shared = ShmemInitStruct("Checkpointer Data", CALM_CHECKPOINTER_SHMEM_SIZE(), &found);
+		if (!found)
+			shared = NULL;
+	}
+	PG_CATCH();
+	{
+		/* of another size than this version is known to have: the server is to start all the same */
+		FlushErrorState();
+		LWLockReleaseAll();
+		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	}
+	PG_END_TRY();
+	requests = shared;
 }
 
+/* What nobody knows may be a checkpoint that is in a hurry */
 int
 checkpointer_requests(void)
 {
-	return requests ? requests->flags : 0;
+	return requests ? requests->flags : ~0;
 }
 
 void

@@ -13,7 +13,7 @@ extern void checkpointer_wait_shmem_startup(void);
 
 /*
  * Flags (CHECKPOINT_*) of checkpoints that are asked for and not begun; not of
- * the one under way.  0 where that can't be told.
+ * the one under way.  All where that can't be told.
  */
 extern int checkpointer_requests(void);
 

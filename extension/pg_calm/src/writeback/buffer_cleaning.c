@@ -53,7 +53,7 @@ is_dirty(const RelationFile *file, BlockNumber block, Buffer *buffer)
 		return false;
 	*buffer = id + 1;
 	/* a look, which decides nothing: FlushOneBuffer looks again, with the lock */
-	return (pg_atomic_read_u32(&GetBufferDescriptor(id)->state) & (BM_VALID | BM_DIRTY)) ==
+	return (CALM_BUFFER_STATE(GetBufferDescriptor(id)) & (BM_VALID | BM_DIRTY)) ==
 	       (BM_VALID | BM_DIRTY);
 }
 
@@ -61,26 +61,24 @@ is_dirty(const RelationFile *file, BlockNumber block, Buffer *buffer)
 static bool
 write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer)
 {
-	BufferDesc *descriptor = GetBufferDescriptor(buffer - 1);
-	LWLock *content = BufferDescriptorGetContentLock(descriptor);
 	bool written = false;
 
 	if (!ReadRecentBuffer(file->relation, file->fork, block, buffer))
 		return false;
-	if (LWLockConditionalAcquire(content, LW_SHARED))
+	if (CALM_LOCK_BUFFER_TO_WRITE(buffer))
 	{
 		/*
 		 * A page whose WAL is not flushed was changed a moment ago: it is in use,
 		 * and will not be evicted soon.  LSNs of unlogged relations mean
 		 * nothing, and nothing is flushed for them.
 		 */
-		if (!(pg_atomic_read_u32(&descriptor->state) & BM_PERMANENT) ||
+		if (!(CALM_BUFFER_STATE(GetBufferDescriptor(buffer - 1)) & BM_PERMANENT) ||
 		    !XLogNeedsFlush(BufferGetLSNAtomic(buffer)))
 		{
 			FlushOneBuffer(buffer);
 			written = true;
 		}
-		LWLockRelease(content);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	}
 	ReleaseBuffer(buffer);
 	return written;
