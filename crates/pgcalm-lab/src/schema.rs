@@ -1,4 +1,4 @@
-use pgcalm_schema::Document;
+use pgcalm_testkit::schema::Document;
 
 use crate::{
     archive, archive_crash, contest, guard, interference, predict, replica, suite, tenants, torture, wal_full,
@@ -19,6 +19,6 @@ fn schema_files_match_the_models_and_describe_every_field() {
         ("predict", schemars::schema_for!(predict::report::Report).to_value()),
         ("suite", schemars::schema_for!(suite::report::Report).to_value()),
     ];
-    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
-    pgcalm_schema::every_field_is_described(&documents);
+    pgcalm_testkit::schema::files_match(env!("CARGO_PKG_NAME"), &documents);
+    pgcalm_testkit::schema::every_field_is_described(&documents);
 }

@@ -1,7 +1,6 @@
 //! Asking the primary.
 
-use pgcalm_connect::Client;
-use pgcalm_server::Version;
+use pgcalm_postgres::{Client, Version};
 use postgres::Row;
 use postgres::error::SqlState;
 use postgres::types::PgLsn;
@@ -145,7 +144,7 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
          FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w, {wal} l"
     );
     let row = client.query_one(&statement, &[]).map_err(query("the last checkpoint"))?;
-    let settings = pgcalm_server::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
+    let settings = pgcalm_postgres::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
     Ok(Reading {
         cluster: (row.get(0), row.get(1)),
         redo_lsn: row.get::<_, PgLsn>(2).into(),
@@ -162,7 +161,7 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
 }
 
 /// What those say that [`SETTINGS`] names.
-fn settings_of(settings: &pgcalm_server::Settings) -> Settings {
+fn settings_of(settings: &pgcalm_postgres::Settings) -> Settings {
     let number = |name: &str| settings.number(name).unwrap_or_default();
     let bytes = |name: &str| number(name) as u64;
     Settings {
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn settings_have_the_units_of_pg_settings() {
-        let settings = settings_of(&pgcalm_server::Settings::from_iter([
+        let settings = settings_of(&pgcalm_postgres::Settings::from_iter([
             ("wal_segment_size", "16777216", Some("B")),
             ("max_wal_size", "1024", Some("MB")),
             ("wal_keep_size", "0", Some("MB")),

@@ -33,5 +33,5 @@ pub enum LagError {
 
 /// What the server said, in one line; details and hints of it are of no use to who did not write the statement.
 fn reason(error: &postgres::Error) -> String {
-    pgcalm_connect::with_cause(error)
+    pgcalm_postgres::with_cause(error)
 }

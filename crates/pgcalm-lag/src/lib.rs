@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut client = pgcalm_connect::Address::of_superuser("/run/postgresql".as_ref(), "example")?.connect()?;
+//! let mut client = pgcalm_postgres::Address::of_superuser("/run/postgresql".as_ref(), "example")?.connect()?;
 //! let mut history = pgcalm_lag::History::default();
 //! let sample = pgcalm_lag::sample(&mut client, &mut history, None)?;
 //! # Ok(())
@@ -31,7 +31,7 @@ pub mod tcp;
 pub mod text;
 pub mod versions;
 
-use pgcalm_connect::Client;
+use pgcalm_postgres::Client;
 
 pub use crate::error::LagError;
 pub use crate::history::History;

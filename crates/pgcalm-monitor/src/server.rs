@@ -12,9 +12,9 @@ mod session;
 
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Address, ConnectError, with_cause};
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
+use pgcalm_postgres::{Address, ConnectError, with_cause};
 use postgres::Error;
 
 use crate::model::{Counters, Instance, Module, Reachability, Subject};
@@ -64,7 +64,7 @@ pub enum ServerError {
     #[error("{}", with_cause(.0))]
     Connection(#[from] Error),
     /// Too old.
-    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = pgcalm_server::OLDEST)]
+    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = pgcalm_postgres::OLDEST)]
     Version(String),
 }
 
@@ -73,7 +73,7 @@ impl Server {
     pub fn open(address: &Address, root: &HostRoot) -> Result<Self, ServerError> {
         let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
-        if facts.version.major() < pgcalm_server::OLDEST {
+        if facts.version.major() < pgcalm_postgres::OLDEST {
             return Err(ServerError::Version(facts.version_name));
         }
         Ok(Self { session, facts, facts_when: Instant::now() })

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    pgcalm_connect::hide_passwords();
+    pgcalm_postgres::hide_passwords();
     let result = match cli.verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Address, Client, ConnectError};
 use pgcalm_host::HostRoot;
 use pgcalm_lag::{History, Host, LagError, Sample};
-use pgcalm_server::Text;
+use pgcalm_postgres::{Address, Client, ConnectError, Text};
 use postgres::error::Severity;
 use postgres::{Error, Row, Statement};
 
