@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
         Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
-        Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
+        Verb::Lab(LabVerb::Run(scenario)) => scenario.run(),
         Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
         Verb::Lab(LabVerb::Report(args)) => report::render(&args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
