@@ -1,6 +1,6 @@
 //! The document that `pgcalm lab run --json` writes, and reading it back.
 
-use pgcalm_render::json::{JsonError, parse};
+use pgcalm_render::json::parse;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -30,7 +30,7 @@ macro_rules! documents {
             }
 
             /// Of a scenario; of `checkpoint` if there is no such scenario.
-            fn of(scenario: &str, document: &str) -> Result<Self, JsonError> {
+            fn of(scenario: &str, document: &str) -> anyhow::Result<Self> {
                 $(if scenario == crate::$module::HELP.name {
                     return completed(document).map(Self::$scenario);
                 })*
@@ -54,17 +54,17 @@ macro_rules! documents {
 
 scenarios!(documents);
 
-fn completed<R: Shown + DeserializeOwned>(document: &str) -> Result<Box<R>, JsonError> {
+fn completed<R: Shown + DeserializeOwned>(document: &str) -> anyhow::Result<Box<R>> {
     parse::<R>(document).map(|report| Box::new(report.completed()))
 }
 
 /// Reads a contest's document; unknown fields are skipped, so that a later version's document can be read.
-pub fn from_json(document: &str) -> Result<contest::report::Report, JsonError> {
+pub fn from_json(document: &str) -> anyhow::Result<contest::report::Report> {
     completed(document).map(|report| *report)
 }
 
 /// Reads a document of whatever scenario, likewise.
-pub fn read(document: &str) -> Result<Document, JsonError> {
+pub fn read(document: &str) -> anyhow::Result<Document> {
     /// What all documents have.
     #[derive(Deserialize)]
     struct Any {

@@ -16,7 +16,6 @@
 pub mod attribution;
 pub mod collect;
 pub mod connect;
-pub mod error;
 pub mod history;
 pub mod host;
 pub mod interface;
@@ -33,7 +32,7 @@ pub mod versions;
 
 use pgcalm_postgres::Client;
 
-pub use crate::error::LagError;
+pub use crate::collect::QueryFailed;
 pub use crate::history::History;
 pub use crate::host::Host;
 pub use crate::lsn::Lsn;
@@ -47,9 +46,9 @@ pub use crate::model::Sample;
 ///
 /// # Errors
 ///
-/// [`LagError::Standby`], [`LagError::Rights`] and [`LagError::Version`] when the server can't be asked at all;
-/// [`LagError::Query`] when a statement fails. What is missing otherwise is in [`Sample::missing`].
-pub fn sample(client: &mut Client, history: &mut History, host: Option<&Host>) -> Result<Sample, LagError> {
+/// A [`Failure`](pgcalm_host::Failure) when the server can't be asked at all; [`QueryFailed`] when a statement fails. What is
+/// missing otherwise is in [`Sample::missing`].
+pub fn sample(client: &mut Client, history: &mut History, host: Option<&Host>) -> anyhow::Result<Sample> {
     let mut reading = collect::read(client)?;
     if let Some(host) = host {
         host.complete(&mut reading);

@@ -2,7 +2,6 @@
 //! from here.
 
 use pgcalm_host::Failure;
-use pgcalm_lag::LagError;
 use pgcalm_postgres::ConnectError;
 
 use crate::args::fail_on::Found;
@@ -109,14 +108,6 @@ fn of_server(cause: Cause) -> Option<Exit> {
             ConnectError::Parameters(_) => Exit::Usage,
             ConnectError::Refused { .. } => Exit::Unreachable,
             ConnectError::Interrupted => Exit::Interrupted,
-        });
-    }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            LagError::Standby { .. } => Exit::Usage,
-            LagError::Rights { .. } | LagError::Version(_) => Exit::Host,
-            LagError::Query { source, .. } if pgcalm_postgres::is_lost(source) => Exit::Unreachable,
-            LagError::Query { .. } => Exit::Failed,
         });
     }
     // What can't be seen from here, as control groups inside a container.

@@ -21,7 +21,7 @@ mod wal_restore;
 use std::process::ExitCode;
 
 use pgcalm_host::Failure;
-use pgcalm_lag::LagError;
+use pgcalm_lag::QueryFailed;
 
 use crate::args::{Cli, IsolateVerb, LabVerb, Verb, WAL_RESTORE};
 use crate::exit::{Exit, RestoreExit};
@@ -78,6 +78,6 @@ fn main() -> ExitCode {
 /// In one line. Some errors are complete in themselves: what was going on at that moment doesn't matter.
 fn message(error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>().map(ToString::to_string);
-    let complete = failure.or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
+    let complete = failure.or_else(|| error.downcast_ref::<QueryFailed>().map(ToString::to_string));
     complete.unwrap_or_else(|| format!("{error:#}"))
 }

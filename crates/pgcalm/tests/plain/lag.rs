@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use pgcalm_host::HostRoot;
 use pgcalm_lag::model::{LagSource, Line, Place, Standby, StandbyState, WalStatus};
-use pgcalm_lag::{History, Host, LagError, Sample, text};
+use pgcalm_lag::{History, Host, Sample, text};
 use pgcalm_postgres::{Address, Caller, DefaultUser, Session, Wanted};
 use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::server::Launch;
@@ -430,7 +430,7 @@ fn command_line(primary: &Server, standby: &Server) {
     assert!(error.contains("127.0.0.1 port 1"), "{error}");
     let mut client = standby.watcher("postgres");
     let error = pgcalm_lag::sample(&mut client, &mut History::default(), None).unwrap_err();
-    assert!(matches!(error, LagError::Standby { .. }), "{error}");
+    assert!(matches!(error.downcast_ref(), Some(pgcalm_host::Failure::Usage(_))), "{error}");
 }
 
 /// The walreceiver does not read: its kernel takes what it has room for, then the walsender waits.
