@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use pgcalm_connect::Client;
+use pgcalm_postgres::Client;
 
 use crate::words;
 

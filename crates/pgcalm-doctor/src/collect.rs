@@ -7,12 +7,12 @@ mod server;
 
 use std::time::Duration;
 
+use crate::isolate::report as isolate;
 use anyhow::Context;
-use pgcalm_connect::{Wanted, is_in_environment, is_lost};
 use pgcalm_host::choice::Known;
 use pgcalm_host::process::Process;
 use pgcalm_host::{Failure, HostRoot, choice, instance, process};
-use pgcalm_isolate::report as isolate;
+use pgcalm_postgres::{Wanted, is_in_environment, is_lost};
 
 use crate::connection;
 use crate::connection::Connection;
@@ -54,7 +54,7 @@ pub struct Collected {
 /// Errors are about a name that means no server, and not about one that is not there.
 pub fn collect(root: &HostRoot, options: &Options) -> anyhow::Result<Collected> {
     let mut facts = Facts::default();
-    let isolate = match pgcalm_isolate::check::check(root) {
+    let isolate = match crate::isolate::check::check(root) {
         Ok(report) => Some(report),
         Err(error) => {
             facts.missing.push(format!("instances of this host: {error:#}"));

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use pgcalm_connect::{Address, Caller, Client, DefaultUser, Found, Session, Wanted};
 use pgcalm_host::postmaster::Candidate;
 use pgcalm_host::{HostRoot, postmaster};
-use pgcalm_server::Text;
+use pgcalm_postgres::{Address, Caller, Client, DefaultUser, Found, Session, Text, Wanted};
 
 /// A connection, and which server it leads to.
 pub struct Connection {

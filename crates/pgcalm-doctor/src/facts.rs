@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::isolate::report as isolate;
 use pgcalm_host::{Known, Unknown};
-use pgcalm_isolate::report as isolate;
 use serde::{Deserialize, Serialize};
 
 /// Host and server at one moment.

@@ -5,6 +5,7 @@
 //!   the server, so each is tested with a fake host and a fake server.
 //! - [`mod@apply`] makes the changes that can be taken back, [`undo`] takes them back, [`state`] remembers them.
 //! - [`report`] is what was found and done, and the text of it.
+//! - [`isolate`] shows, sets, clears and checks the limits of instances that share a host; its hazards are facts for the rules.
 //!
 //! Nothing is ever restarted, and nothing is changed without `apply`.
 
@@ -16,6 +17,7 @@ pub mod apply;
 pub mod collect;
 pub mod connection;
 pub mod facts;
+pub mod isolate;
 pub mod report;
 pub mod rules;
 #[cfg(test)]

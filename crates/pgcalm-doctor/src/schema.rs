@@ -1,11 +1,14 @@
-use pgcalm_schema::Document;
+use pgcalm_testkit::schema::Document;
 
-use crate::report::Report;
+use crate::{isolate, report};
 
 #[test]
-fn schema_file_matches_the_model_and_describes_every_field() {
+fn schema_files_match_the_models_and_describe_every_field() {
     // docs/start/diagnose.md points at the schema.
-    let documents: [Document; 1] = [("doctor", schemars::schema_for!(Report).to_value())];
-    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
-    pgcalm_schema::every_field_is_described(&documents);
+    let documents: [Document; 2] = [
+        ("doctor", schemars::schema_for!(report::Report).to_value()),
+        ("isolate", schemars::schema_for!(isolate::report::Report).to_value()),
+    ];
+    pgcalm_testkit::schema::files_match(env!("CARGO_PKG_NAME"), &documents);
+    pgcalm_testkit::schema::every_field_is_described(&documents);
 }

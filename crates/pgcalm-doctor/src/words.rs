@@ -1,7 +1,7 @@
 //! Amounts as evidence words them.
 
+use pgcalm_postgres::unit_bytes;
 use pgcalm_render::number;
-use pgcalm_server::unit_bytes;
 
 /// Bytes in the units of PostgreSQL's settings, powers of 1024.
 pub fn size(bytes: u64) -> String {

@@ -18,13 +18,27 @@ use crate::Size;
 use crate::archive::archiver::Places;
 use crate::archive::arena::Surroundings;
 use crate::archive::backlog::Backlog;
-use crate::archive::report::{Archiver, Report, SCENARIO};
+use crate::archive::report::{Archiver, Report};
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
+use crate::scenarios::Help;
 use crate::stage::{Needs, Stage};
 use pgcalm_host::Failure;
 
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "archive",
+    example: "Example: sudo pgcalm lab run archive --archivers cp-sync,pg_calm-2",
+    text: "\
+        A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?\n\n\
+        Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a \
+        copy of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both \
+        under the same caps, and a last one under strace; right after the last acknowledgement of that the archive's \
+        file system is shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing \
+        are ranked.",
+};
 
 /// Runs the archivers and returns their report. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
@@ -65,7 +79,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         capper: Capper::of(&stage.journal, options.common.volume.as_ref())?,
     };
     let mut report = Report {
-        scenario: SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host(context.capper.mechanism())?,
         settings: options.named(),
         dd_mib_per_s: Vec::new(),

@@ -18,13 +18,27 @@ use fastrand::Rng;
 use crate::archive_crash::arena::Arena;
 use crate::archive_crash::part::Part;
 use crate::archive_crash::point::{Interference, POINTS};
-use crate::archive_crash::report::{Control, Cycle, Report, SCENARIO};
+use crate::archive_crash::report::{Control, Cycle, Report};
 use crate::interrupt::Interrupt;
 use crate::options::{FsType, named};
+use crate::scenarios::Help;
 use crate::stage::{Needs, Stage};
 use crate::tool;
 
 pub use options::{Options, Sabotage};
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "archive-crash",
+    example: "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp",
+    text: "\
+        Power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?\n\n\
+        Data with WAL, the archive, and archive_status are on a file system each. In each cycle the archiver, a worker \
+        of pg_calm or the checkpointer is stopped right after one of its calls (strace), and all three file systems are \
+        shut down without flushing their logs, some of them right after a sync. After the mount and again after recovery \
+        each finished segment has to be in pg_wal or whole in the archive. Works beside other labs: it locks its \
+        directory only.",
+};
 
 /// Power cuts that a control has for its loss to be found; one or two do.
 const CONTROL_CYCLES: u32 = 5;
@@ -43,7 +57,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     stage.dir.need_space(needed, "fewer --cycles")?;
     let _run_dir = stage.run_dir(None)?;
     let mut report = Report {
-        scenario: SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host("none")?,
         settings: named(options),
         server_settings: options.server_settings(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgcalm_connect::{Address, Client};
+use pgcalm_postgres::{Address, Client};
 use postgres::NoTls;
 
 /// Connects as the superuser to the server with its socket in `directory`, whatever the environment says of others.

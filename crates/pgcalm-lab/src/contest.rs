@@ -27,6 +27,7 @@ use crate::load::running::RunningLoad;
 use crate::load::{Demand, Work};
 use crate::measure::Recording;
 use crate::sampler::Sampler;
+use crate::scenarios::Help;
 use crate::server::Server;
 use crate::server_log::CheckpointLog;
 use crate::server_sampler::ServerSampler;
@@ -38,8 +39,24 @@ use pgcalm_host::Failure;
 
 pub use options::Options;
 
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "checkpoint",
+    example: "Example: sudo pgcalm lab run checkpoint --contestants stock,pg_calm --json report.json",
+    text: "\
+        Upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?\n\n\
+        Each contestant gets new file systems on the same two loop devices (direct I/O), a copy of the same loaded \
+        table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have \
+        PostgreSQL's units: kB, MB and GB are powers of 1024.",
+};
+
+/// Runs it as scenario `checkpoint`.
+pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
+    run_as(HELP.name, options, interrupt)
+}
+
 /// Runs the contest and returns its report. Whatever way it ends, the host is as before.
-pub fn run(scenario: &str, options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
+pub(crate) fn run_as(scenario: &str, options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Report> {
     options.check()?;
     let needs = Needs { module: options.contestants.iter().any(|c| c.module), troubles: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;

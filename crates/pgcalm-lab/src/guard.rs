@@ -12,10 +12,23 @@ use anyhow::Context;
 use crate::contest;
 use crate::contest::report as model;
 use crate::guard::case::Kind;
-use crate::guard::report::{Case, Idle, Pair, Report, SCENARIO};
+use crate::guard::report::{Case, Idle, Pair, Report};
 use crate::interrupt::Interrupt;
+use crate::scenarios::Help;
 
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "guard",
+    example: "Example: sudo pgcalm lab run guard --quick",
+    text: "\
+        A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?\n\n\
+        Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its \
+        own: stock has to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients \
+        that keep to a rate, and what the guard costs where it has nothing to do. Each is a contest as in scenario \
+        checkpoint.",
+};
 
 /// Runs the cases and returns their report; that a server gave up is in it. Whatever way it ends, the host is as before.
 pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
@@ -23,7 +36,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let mut host = None;
     let mut cases = Vec::new();
     let mut contest = |options: &contest::Options| {
-        let report = contest::run(SCENARIO, options, interrupt)?;
+        let report = contest::run_as(HELP.name, options, interrupt)?;
         host.get_or_insert(report.host);
         anyhow::Ok(report.contestants)
     };
@@ -55,7 +68,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         None
     };
     Ok(Report {
-        scenario: SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: host.context("no case was run")?,
         settings: options.named(),
         skip_s: options.skip.0,

@@ -20,6 +20,7 @@ use crate::interference::phase::Pair;
 use crate::interference::report as model;
 use crate::interrupt::Interrupt;
 use crate::options::named;
+use crate::scenarios::Help;
 use crate::server::{Places, Server};
 use crate::stage::{Needs, Stage};
 use crate::tool;
@@ -27,6 +28,17 @@ use crate::{Size, filesystem};
 
 pub use layout::{LAYOUTS, Layout};
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "journal",
+    example: "Example: sudo pgcalm lab run journal --quick",
+    text: "\
+        Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?\n\n\
+        For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first \
+        with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a \
+        second, at where processes are stuck in the kernel.",
+};
 
 /// Room for the log of XFS, or the journal of ext4.
 const LOG_SIZE: Size = Size(128 << 20);
@@ -61,7 +73,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         capper,
     };
     let mut report = model::Report {
-        scenario: model::SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host(surroundings.capper.mechanism())?,
         settings: named(options),
         server_settings: options.server_settings(),

@@ -3,6 +3,9 @@
 //! Everything that changes the host is written to a [`journal`] before it is done and undone from there, by a guard
 //! when the run ends in whatever way, or by [`clean`](clean::clean) after a `kill -9`.
 
+#[macro_use]
+pub mod scenarios;
+
 mod background;
 mod connection;
 mod control_group;
@@ -24,8 +27,6 @@ mod progress;
 mod restore;
 mod run_dir;
 mod sampler;
-#[cfg(test)]
-mod schema;
 mod server_log;
 mod server_sampler;
 mod shared_file;
@@ -59,7 +60,6 @@ pub mod options;
 pub mod predict;
 pub mod replica;
 pub mod report;
-pub mod scenarios;
 pub mod server;
 pub mod suite;
 pub mod tenants;

@@ -122,7 +122,7 @@ impl Module {
     }
 
     /// `pg_calm_status`.
-    pub fn status(client: &mut pgcalm_connect::Client) -> anyhow::Result<BTreeMap<String, Value>> {
+    pub fn status(client: &mut pgcalm_postgres::Client) -> anyhow::Result<BTreeMap<String, Value>> {
         let row = client.query_one("select row_to_json(s)::text from pg_calm_status s", &[])?;
         let text: String = row.try_get(0)?;
         serde_json::from_str(&text).context("read pg_calm_status")

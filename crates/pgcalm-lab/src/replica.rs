@@ -28,12 +28,24 @@ use crate::replica::case::Kept;
 use crate::replica::pair::Pair;
 use crate::replica::report as model;
 use crate::replica::side::{Base, Devices};
+use crate::scenarios::Help;
 use crate::server::settings;
 use crate::shell;
 use crate::stage::{Needs, Stage};
 
 pub use case::{CASES, Case};
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "replica",
+    example: "Example: sudo pgcalm lab run replica",
+    text: "\
+        A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?\n\n\
+        Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In \
+        each case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, \
+        and the standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.",
+};
 
 /// The standby's application_name, and its slot's name.
 const STANDBY: &str = "standby";
@@ -85,7 +97,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     };
     let link = surroundings.link()?;
     let mut report = model::Report {
-        scenario: model::SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host(surroundings.capper.mechanism())?,
         settings: options.named(),
         link,

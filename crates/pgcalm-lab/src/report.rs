@@ -84,6 +84,14 @@ pub trait Shown {
         self.document().html()
     }
 
+    /// With what documents of earlier versions don't have.
+    fn completed(self) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
+
     /// Why the run counts as failed; `None` if all is as it must be.
     fn failure(&self) -> Option<String> {
         None

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use pgcalm_connect::Client;
 use pgcalm_host::stop::Stop;
-use pgcalm_server::Version;
+use pgcalm_postgres::{Client, Version};
 use postgres::Statement;
 use serde_json::Value;
 

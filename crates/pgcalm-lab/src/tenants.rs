@@ -36,18 +36,30 @@ use crate::measure::Recording;
 use crate::options::{Distribution, FsType, named};
 use crate::report::Latency;
 use crate::sampler::Sampler;
+use crate::scenarios::Help;
 use crate::server::{Places, Server};
 use crate::stage::{Needs, Stage};
 use crate::template::Template;
 use crate::tenants::report::Contestant as ContestantReport;
 use crate::tenants::report::Instance as InstanceReport;
-use crate::tenants::report::{Report, SCENARIO};
+use crate::tenants::report::Report;
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
 use crate::{measure, server_log, sysctl};
 use pgcalm_host::Failure;
 
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "tenants",
+    example: "Example: sudo pgcalm lab run tenants --instances 20",
+    text: "\
+        Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?\n\n\
+        Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, \
+        with a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in \
+        all instances right before the load starts their clocks together.",
+};
 
 use client_barrier::ClientBarrier;
 use instance_limits::InstanceLimits;
@@ -81,7 +93,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let models = Models::create(options, stage, &template)?;
     drop(run_dir);
     let arena = Arena { options, stage, capper: &capper, pool: &pool, models: &models };
-    let mut report = Report { scenario: SCENARIO.to_string(), host, settings: named(options), contestants: Vec::new() };
+    let mut report =
+        Report { scenario: HELP.name.to_string(), host, settings: named(options), contestants: Vec::new() };
     for contestant in &options.contestants {
         let result = arena.run(contestant).with_context(|| contestant.name)?;
         stage.progress.note(&result.summary());

@@ -18,12 +18,24 @@ use fastrand::Rng;
 use crate::cap::Capper;
 use crate::interrupt::Interrupt;
 use crate::options::{FsType, named};
+use crate::scenarios::Help;
 use crate::stage::{Needs, Stage};
 use crate::torture::arena::{Arena, Surroundings};
-use crate::torture::report::{Control, Cycle, Report, SCENARIO};
+use crate::torture::report::{Control, Cycle, Report};
 use crate::torture::sabotage::Sabotage;
 
 pub use options::{Crash, Options};
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "torture",
+    example: "Example: sudo pgcalm lab run torture --cycles 20",
+    text: "\
+        Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?\n\n\
+        Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the \
+        server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and \
+        pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.",
+};
 
 /// Crashes that a control has for its loss to be found. Usually one or two do; twelve were too few once, since the crash must come right after a
 /// checkpoint, before the worker has flushed what that did not sync.
@@ -50,7 +62,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let context = Surroundings { options, stage, capper: capper.as_ref() };
     let mechanism = capper.as_ref().map_or("none", Capper::mechanism);
     let mut report = Report {
-        scenario: SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host(mechanism)?,
         settings: named(options),
         server_settings: options.server_settings(),

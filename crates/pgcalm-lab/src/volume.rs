@@ -6,7 +6,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context, bail};
 use pgcalm_host::{HostRoot, replacement};
-use pgcalm_volume::{Counters, Server, Volume, VolumeError};
+use pgcalm_volume::{Counters, Server, Volume};
 
 use crate::interrupt::Interrupt;
 use crate::journal::Change;
@@ -134,7 +134,7 @@ fn serve(
     let mountpoint = mountpoint.canonicalize().with_context(|| format!("resolve {}", mountpoint.display()))?;
     let mount_undo = journal.note(Change::Mount { target: mountpoint.clone() })?;
     let limits = options.volume.limits();
-    let server = Server::mount(&image, &mountpoint, limits, options.honour_flushes).map_err(lab_error)?;
+    let server = Server::mount(&image, &mountpoint, limits, options.honour_flushes)?;
     let handle = server.handle();
     let loop_undo = journal.note(Change::LoopDevice { backing_file: server.file() })?;
     let name = device::attach(&server.file(), &[], interrupt)?;
@@ -145,7 +145,7 @@ fn serve(
     drop(queue);
     drop(loop_undo);
     mount_undo.now()?;
-    server.wait().map_err(lab_error)?;
+    server.wait()?;
     outcome
 }
 
@@ -183,12 +183,4 @@ fn line(before: &Counters, now: &Counters, time: Duration) -> String {
 
 fn absolute(path: PathBuf) -> anyhow::Result<PathBuf> {
     std::path::absolute(&path).with_context(|| format!("resolve {}", path.display()))
-}
-
-fn lab_error(error: VolumeError) -> anyhow::Error {
-    match error {
-        VolumeError::Usage(text) => Failure::Usage(text).into(),
-        VolumeError::Host(text) => Failure::Host(text).into(),
-        error => error.into(),
-    }
 }

@@ -11,9 +11,22 @@ use crate::contest;
 use crate::contestant::Contestant;
 use crate::guard::case::{ALL_ARE_HELD, LIBRARIES, ON, contestant};
 use crate::interrupt::Interrupt;
-use crate::wal_full::report::{Case, Report, SCENARIO};
+use crate::scenarios::Help;
+use crate::wal_full::report::{Case, Report};
 
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "wal-full",
+    example: "Example: sudo pgcalm lab run wal-full --kind slot",
+    text: "\
+        Archive down, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?\n\n\
+        For each kind and contestant a new cluster under full load; after 20 s WAL begins to be kept, until a minute \
+        before the end. Stock has to end with a PANIC, and is started again with 64 MB more; the guard has to warn in \
+        time, in shadow as well, and on it has to hold: even, without a second at zero, at full rate 10 s after the \
+        cause. Each kind is a contest as in scenario checkpoint, without caps.",
+};
 
 /// PostgreSQL as it comes.
 const STOCK: &str = "stock";
@@ -38,14 +51,14 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let mut cases = Vec::new();
     for kind in &options.kind {
         let report =
-            contest::run(SCENARIO, &options.contest(kind), interrupt).with_context(|| kind.name.to_string())?;
+            contest::run_as(HELP.name, &options.contest(kind), interrupt).with_context(|| kind.name.to_string())?;
         host.get_or_insert(report.host);
         cases.extend(
             report.contestants.into_iter().filter_map(|one| Case::of(kind.name, one, options.wal_size.bytes())),
         );
     }
     Ok(Report {
-        scenario: SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: host.context("no case was run")?,
         settings: options.named(),
         cases,

@@ -1,12 +1,12 @@
 //! Asking the primary.
 
-use pgcalm_connect::Client;
-use pgcalm_server::Version;
+use anyhow::bail;
+use pgcalm_host::Failure;
+use pgcalm_postgres::{Client, Version};
 use postgres::Row;
 use postgres::error::SqlState;
 use postgres::types::PgLsn;
 
-use crate::error::LagError;
 use crate::lsn::Lsn;
 use crate::model::{Missing, StandbyState, WalStatus};
 use crate::reading::{Reading, Sender, Settings, SlotReading};
@@ -65,7 +65,7 @@ pub struct Server {
 }
 
 /// Asks which server this is, and makes sure that it can be asked for lag.
-pub fn server(client: &mut Client) -> Result<Server, LagError> {
+pub fn server(client: &mut Client) -> anyhow::Result<Server> {
     let row = client.query_one(SERVER, &[]).map_err(query("version and role"))?;
     let server = Server {
         version: row.get(0),
@@ -77,39 +77,49 @@ pub fn server(client: &mut Client) -> Result<Server, LagError> {
         time: row.get(8),
     };
     if server.version < versions::OLDEST {
-        return Err(LagError::Version(server.server_version));
+        bail!(Failure::Host(format!(
+            "the server is PostgreSQL {}: pgcalm lag is for 15 and later",
+            server.server_version
+        )));
     }
     if row.get(1) {
-        return Err(standby(client));
+        bail!(standby(client));
     }
     if !row.get::<_, bool>(2) {
-        return Err(LagError::Rights { role: server.role });
+        bail!(Failure::Host(format!(
+            "role {:?} may not read pg_stat_replication: GRANT pg_monitor TO it, or connect as a superuser",
+            server.role
+        )));
     }
     Ok(server)
 }
 
-fn standby(client: &mut Client) -> LagError {
+/// Only a primary knows how far standbys are; names the one that this standby receives WAL from.
+fn standby(client: &mut Client) -> Failure {
     let primary = client.query_opt(UPSTREAM, &[]).ok().flatten().and_then(|row| {
         let host: Option<String> = row.get(0);
         let port: Option<i32> = row.get(1);
-        Some(format!("{} port {}", host?, port?))
+        Some(format!(", which it takes to be at {} port {}", host?, port?))
     });
-    LagError::Standby { primary }
+    Failure::Usage(format!(
+        "the server is a standby, and only a primary knows the lag of its standbys: connect to the primary{}",
+        primary.unwrap_or_default()
+    ))
 }
 
 /// Asks for everything.
-pub fn read(client: &mut Client) -> Result<Reading, LagError> {
+pub fn read(client: &mut Client) -> anyhow::Result<Reading> {
     let server = server(client)?;
-    match read_primary(client, &server) {
+    let reading = read_primary(client, &server);
+    let code = reading.as_ref().err().and_then(|error| error.downcast_ref::<QueryFailed>()?.source.code());
+    if code == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) {
         // It became a standby in between.
-        Err(LagError::Query { source, .. }) if source.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => {
-            Err(standby(client))
-        }
-        result => result,
+        bail!(standby(client));
     }
+    reading
 }
 
-fn read_primary(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
+fn read_primary(client: &mut Client, server: &Server) -> anyhow::Result<Reading> {
     let mut reading = state(client, server)?;
     reading.slots = slots(client, server.version)?;
     let rows = client.query(POSITIONS, &[]).map_err(query("positions of the standbys"))?;
@@ -130,7 +140,7 @@ fn read_primary(client: &mut Client, server: &Server) -> Result<Reading, LagErro
 }
 
 /// All that is neither a standby nor a slot.
-fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
+fn state(client: &mut Client, server: &Server) -> anyhow::Result<Reading> {
     let oldest_segment = if server.may_list_wal { OLDEST_SEGMENT } else { "null::text" };
     let version = Version(server.version);
     let (writes, wal) = (version.writes(), version.wal());
@@ -145,7 +155,7 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
          FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w, {wal} l"
     );
     let row = client.query_one(&statement, &[]).map_err(query("the last checkpoint"))?;
-    let settings = pgcalm_server::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
+    let settings = pgcalm_postgres::Settings::read(client, &SETTINGS).map_err(query("settings"))?;
     Ok(Reading {
         cluster: (row.get(0), row.get(1)),
         redo_lsn: row.get::<_, PgLsn>(2).into(),
@@ -162,7 +172,7 @@ fn state(client: &mut Client, server: &Server) -> Result<Reading, LagError> {
 }
 
 /// What those say that [`SETTINGS`] names.
-fn settings_of(settings: &pgcalm_server::Settings) -> Settings {
+fn settings_of(settings: &pgcalm_postgres::Settings) -> Settings {
     let number = |name: &str| settings.number(name).unwrap_or_default();
     let bytes = |name: &str| number(name) as u64;
     Settings {
@@ -176,7 +186,7 @@ fn settings_of(settings: &pgcalm_server::Settings) -> Settings {
     }
 }
 
-fn slots(client: &mut Client, version: i32) -> Result<Vec<SlotReading>, LagError> {
+fn slots(client: &mut Client, version: i32) -> anyhow::Result<Vec<SlotReading>> {
     let statement = format!(
         "SELECT slot_name::text, slot_type = 'physical', temporary, active, active_pid, restart_lsn, \
          confirmed_flush_lsn, wal_status, safe_wal_size, {}, {} FROM pg_replication_slots ORDER BY slot_name",
@@ -245,8 +255,18 @@ fn lsn(row: &Row, column: usize) -> Option<Lsn> {
     row.get::<_, Option<PgLsn>>(column).map(Lsn::from)
 }
 
-fn query(what: &'static str) -> impl FnOnce(postgres::Error) -> LagError {
-    move |source| LagError::Query { what, source }
+/// A statement failed, or the connection broke. Complete in itself; details and hints of the server are of no use to who did not write
+/// the statement.
+#[derive(Debug, thiserror::Error)]
+#[error("read {what} from the server: {}", pgcalm_postgres::with_cause(source))]
+pub struct QueryFailed {
+    what: &'static str,
+    /// Why.
+    pub source: postgres::Error,
+}
+
+fn query(what: &'static str) -> impl FnOnce(postgres::Error) -> QueryFailed {
+    move |source| QueryFailed { what, source }
 }
 
 #[cfg(test)]
@@ -255,7 +275,7 @@ mod tests {
 
     #[test]
     fn settings_have_the_units_of_pg_settings() {
-        let settings = settings_of(&pgcalm_server::Settings::from_iter([
+        let settings = settings_of(&pgcalm_postgres::Settings::from_iter([
             ("wal_segment_size", "16777216", Some("B")),
             ("max_wal_size", "1024", Some("MB")),
             ("wal_keep_size", "0", Some("MB")),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pgcalm_connect::{Caller, Client, DefaultUser, Session, Wanted};
 use pgcalm_host::HostRoot;
+use pgcalm_postgres::{Caller, Client, DefaultUser, Session, Wanted};
 
 /// Connects to the server that is meant. `application_name` is what it sees.
 pub fn connect(root: &HostRoot, wanted: Wanted, application_name: &str) -> anyhow::Result<Client> {

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut client = pgcalm_connect::Address::of_superuser("/run/postgresql".as_ref(), "example")?.connect()?;
+//! let mut client = pgcalm_postgres::Address::of_superuser("/run/postgresql".as_ref(), "example")?.connect()?;
 //! let mut history = pgcalm_lag::History::default();
 //! let sample = pgcalm_lag::sample(&mut client, &mut history, None)?;
 //! # Ok(())
@@ -16,7 +16,6 @@
 pub mod attribution;
 pub mod collect;
 pub mod connect;
-pub mod error;
 pub mod history;
 pub mod host;
 pub mod interface;
@@ -31,9 +30,9 @@ pub mod tcp;
 pub mod text;
 pub mod versions;
 
-use pgcalm_connect::Client;
+use pgcalm_postgres::Client;
 
-pub use crate::error::LagError;
+pub use crate::collect::QueryFailed;
 pub use crate::history::History;
 pub use crate::host::Host;
 pub use crate::lsn::Lsn;
@@ -47,9 +46,9 @@ pub use crate::model::Sample;
 ///
 /// # Errors
 ///
-/// [`LagError::Standby`], [`LagError::Rights`] and [`LagError::Version`] when the server can't be asked at all;
-/// [`LagError::Query`] when a statement fails. What is missing otherwise is in [`Sample::missing`].
-pub fn sample(client: &mut Client, history: &mut History, host: Option<&Host>) -> Result<Sample, LagError> {
+/// A [`Failure`](pgcalm_host::Failure) when the server can't be asked at all; [`QueryFailed`] when a statement fails. What is
+/// missing otherwise is in [`Sample::missing`].
+pub fn sample(client: &mut Client, history: &mut History, host: Option<&Host>) -> anyhow::Result<Sample> {
     let mut reading = collect::read(client)?;
     if let Some(host) = host {
         host.complete(&mut reading);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pgcalm_connect::{Address, Caller, DefaultUser, Found, Session};
+use pgcalm_postgres::{Address, Caller, DefaultUser, Found, Session};
 
 use pgcalm_host::Failure;
 

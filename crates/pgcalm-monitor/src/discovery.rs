@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use pgcalm_connect::Found;
 use pgcalm_host::instance::Instance;
 use pgcalm_host::postmaster::Candidate;
 use pgcalm_host::process::Process;
 use pgcalm_host::{HostRoot, instance, postmaster, process, unix_socket};
+use pgcalm_postgres::Found;
 
 /// What was found.
 #[derive(Debug, Default)]

@@ -3,6 +3,22 @@
 //! Labels are bounded: an instance, a disk, a network interface, a role of it, a phase, or a word of a closed list. Names that a user gives to
 //! sessions, standbys or slots, and queries, are in none; where there are many, the worst one counts.
 
+/// The table of a file. Each metric has a kind, a name, its labels, what it means and where it is read from: `Instance` or `Host`, with
+/// an expression that has one value or none, or with one that adds values to `points`.
+macro_rules! metrics {
+    ($($kind:ident $name:literal [$($label:literal),*] $help:literal $of:ident |$($one:ident),+| $read:expr;)*) => {
+        pub const TABLE: &[Metric] = &[$(Metric {
+            name: $name,
+            kind: Kind::$kind,
+            help: $help,
+            labels: &[$($label),*],
+            read: metrics!(@$of |$($one),+| $read),
+        },)*];
+    };
+    (@$of:ident |$one:ident| $read:expr) => { Read::$of(|$one, points| points.maybe(&[], $read)) };
+    (@$of:ident |$one:ident, $points:ident| $read:expr) => { Read::$of(|$one, $points| $read) };
+}
+
 mod checkpoint;
 mod exposition;
 mod host;

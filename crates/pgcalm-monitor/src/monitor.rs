@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use pgcalm_connect::Address;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::process_file;
 use pgcalm_host::{HostRoot, instance};
+use pgcalm_postgres::Address;
 
 use crate::discovery::Key;
 use crate::history::{History, HistoryLimits};

@@ -12,9 +12,9 @@ mod session;
 
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Address, ConnectError, with_cause};
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
+use pgcalm_postgres::{Address, ConnectError, with_cause};
 use postgres::Error;
 
 use crate::model::{Counters, Instance, Module, Reachability, Subject};
@@ -54,27 +54,34 @@ pub struct Server {
     facts_when: Instant,
 }
 
-/// Why a server can't be watched.
+/// Why a server can't be watched. Which one is said where this is shown.
 #[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// There is no connection. Which one is said where this is shown.
-    #[error("{}", .0.reason())]
-    Connect(#[from] ConnectError),
-    /// The connection failed, or the server ended it.
-    #[error("{}", with_cause(.0))]
-    Connection(#[from] Error),
-    /// Too old.
-    #[error("PostgreSQL {0}: versions from {oldest} on are known", oldest = pgcalm_server::OLDEST)]
-    Version(String),
+#[error("{0}")]
+pub struct Unwatched(String);
+
+impl From<ConnectError> for Unwatched {
+    fn from(error: ConnectError) -> Self {
+        Self(error.reason().to_string())
+    }
+}
+
+impl From<Error> for Unwatched {
+    fn from(error: Error) -> Self {
+        Self(with_cause(&error))
+    }
 }
 
 impl Server {
     /// Connects. `root` is this host, which may be the server's: then its kernel is asked for the walsenders' connections.
-    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, ServerError> {
+    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, Unwatched> {
         let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
-        if facts.version.major() < pgcalm_server::OLDEST {
-            return Err(ServerError::Version(facts.version_name));
+        if facts.version.major() < pgcalm_postgres::OLDEST {
+            return Err(Unwatched(format!(
+                "PostgreSQL {}: versions from {} on are known",
+                facts.version_name,
+                pgcalm_postgres::OLDEST
+            )));
         }
         Ok(Self { session, facts, facts_when: Instant::now() })
     }
@@ -85,7 +92,7 @@ impl Server {
     }
 
     /// Takes a sample: one transaction. Identity, volumes and reachability are left to whoever knows the host.
-    pub fn sample(&mut self, memory: &mut Memory) -> Result<Instance, ServerError> {
+    pub fn sample(&mut self, memory: &mut Memory) -> Result<Instance, Unwatched> {
         let began = Instant::now();
         self.session.begin()?;
         if self.facts_when.elapsed() >= FACTS_INTERVAL {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::Address;
 use pgcalm_host::HostRoot;
+use pgcalm_postgres::Address;
 
 use crate::model::{Instance, Reachability};
 use crate::server::{Facts, Memory, Server};

@@ -5,6 +5,7 @@
 pub mod libpq;
 pub mod need;
 pub mod programs;
+pub mod schema;
 pub mod server;
 
 use std::path::Path;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::{Address, Caller, DefaultUser, Session};
+use pgcalm_postgres::{Address, Caller, DefaultUser, Session};
 
 /// What errors begin with.
 pub(crate) const OPTION: &str = "--connect";

@@ -1,7 +1,7 @@
 //! Connections to the traced server.
 
 use anyhow::Context;
-use pgcalm_connect::{Address, Client, Found};
+use pgcalm_postgres::{Address, Client, Found};
 
 use crate::connect_option::{CALLER, OPTION};
 use crate::polling;

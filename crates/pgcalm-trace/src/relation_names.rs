@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use anyhow::{Context, bail};
-use pgcalm_connect::{Address, Client};
-use pgcalm_server::Text;
+use pgcalm_postgres::{Address, Client, Text};
 
 use crate::checkpoint::report::Checkpoint;
 use crate::locks::report::LockWaits;

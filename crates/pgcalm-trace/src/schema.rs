@@ -1,4 +1,4 @@
-use pgcalm_schema::Document;
+use pgcalm_testkit::schema::Document;
 
 use crate::{checkpoint, connect, io, locks, why};
 
@@ -12,6 +12,6 @@ fn schema_files_match_the_models_and_describe_every_field() {
         ("trace-io", schemars::schema_for!(io::report::Line).to_value()),
         ("trace-connect", schemars::schema_for!(connect::report::Line).to_value()),
     ];
-    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
-    pgcalm_schema::every_field_is_described(&documents);
+    pgcalm_testkit::schema::files_match(env!("CARGO_PKG_NAME"), &documents);
+    pgcalm_testkit::schema::every_field_is_described(&documents);
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
-use crate::VolumeError;
+use anyhow::Context;
+use pgcalm_host::Failure;
 
 /// The smallest unit that any device takes directly.
 const SECTOR: u64 = 512;
@@ -22,22 +23,23 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
-    pub(crate) fn open(path: &Path) -> Result<Self, VolumeError> {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let what = || format!("open image {}", path.display());
         let open =
             |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
-        let buffered = open(OFlags::empty()).map_err(VolumeError::io(what()))?;
+        let buffered = open(OFlags::empty()).with_context(what)?;
         let direct = match open(OFlags::DIRECT) {
             Ok(file) => Some(file),
             Err(error) if refused(&error) => None,
-            Err(error) => return Err(VolumeError::io(what())(error)),
+            Err(error) => return Err(error).with_context(what),
         };
-        let metadata = buffered.metadata().map_err(VolumeError::io(what()))?;
+        let metadata = buffered.metadata().with_context(what)?;
         if !metadata.is_file() || metadata.len() < SECTOR {
-            return Err(VolumeError::Usage(format!(
+            return Err(Failure::Usage(format!(
                 "image {}: not a file of at least {SECTOR} bytes; make it with truncate --size",
                 path.display()
-            )));
+            ))
+            .into());
         }
         Ok(Self { buffered, direct, size: metadata.len() })
     }

@@ -11,27 +11,28 @@ use std::path::Path;
 use std::time::Duration;
 use std::{io, thread};
 
+use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::server::Handle;
-use crate::{Server, Volume, VolumeError};
+use crate::{Server, Volume};
 
 /// A device that is silent for longer is taken for dead by some kernels (hung_task_timeout_secs is 120 s).
 const LONGEST_HANG: Duration = Duration::from_secs(60);
 
 /// Serves until it is unmounted, by whomever. SIGTERM unmounts it, and it is served on for as long as the file is open; a
 /// second SIGTERM ends it at once. SIGINT and SIGHUP of the terminal are for whoever steers.
-pub fn run(volume: &Volume, image: &Path, mountpoint: &Path, honour_flushes: bool) -> Result<(), VolumeError> {
+pub fn run(volume: &Volume, image: &Path, mountpoint: &Path, honour_flushes: bool) -> anyhow::Result<()> {
     // Before the mount: none of them may end this process from here on.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(VolumeError::io("take signals"))?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("take signals")?;
     let server = Server::mount(image, mountpoint, volume.limits(), honour_flushes)?;
     let handle = server.handle();
     thread::spawn(move || await_signals(signals, &handle));
     let mut stdout = io::stdout();
     let announced = writeln!(stdout, "ready {}", server.file().display())
         .and_then(|()| stdout.flush())
-        .map_err(VolumeError::io("write to standard output"));
+        .context("write to standard output");
     let handle = server.handle();
     if let Err(error) = announced {
         handle.detach()?;

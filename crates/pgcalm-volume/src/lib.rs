@@ -8,7 +8,6 @@ mod answer;
 mod backing;
 mod buffer;
 mod completion;
-mod error;
 mod file_system;
 
 pub mod control;
@@ -21,7 +20,6 @@ pub mod server;
 pub mod volume;
 
 pub use counters::Counters;
-pub use error::VolumeError;
 pub use limiter::Limiter;
 pub use limits::Limits;
 pub use server::Server;

@@ -6,13 +6,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
+use anyhow::Context;
 use fuser::{Config, MountOption, Session};
+use pgcalm_host::Failure;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::backing::Backing;
 use crate::file_system::{FILE, FileSystem, State};
-use crate::{Counters, Limits, VolumeError};
+use crate::{Counters, Limits};
 
 /// Threads that take requests and do their I/O on the backing file. They don't wait for a request's time, only for the
 /// file, so there are fewer than the queue is deep.
@@ -31,18 +33,17 @@ pub struct Server {
 impl Server {
     /// Mounts a directory on `mountpoint` whose one file, `volume`, has the size and the data of `image`. The limits are
     /// off. Flushes are passed on to the image's file system, or answered at once.
-    pub fn mount(image: &Path, mountpoint: &Path, limits: Limits, honour_flushes: bool) -> Result<Self, VolumeError> {
+    pub fn mount(image: &Path, mountpoint: &Path, limits: Limits, honour_flushes: bool) -> anyhow::Result<Self> {
         if !rustix::process::geteuid().is_root() {
-            return Err(VolumeError::Host("needs root to mount a volume: run it with sudo".to_string()));
+            return Err(Failure::Host("needs root to mount a volume: run it with sudo".to_string()).into());
         }
         if !Path::new("/dev/fuse").exists() {
-            return Err(no_fuse());
+            return Err(no_fuse().into());
         }
         let what = format!("mount on {}", mountpoint.display());
-        let mountpoint = mountpoint.canonicalize().map_err(VolumeError::io(what.clone()))?;
+        let mountpoint = mountpoint.canonicalize().with_context(|| what.clone())?;
         let backing = Backing::open(image)?;
-        let state =
-            State::new(backing, limits, honour_flushes).map_err(VolumeError::io("start a thread".to_string()))?;
+        let state = State::new(backing, limits, honour_flushes).context("start a thread")?;
         take_precautions();
         let mut config = Config::default();
         config.mount_options = vec![
@@ -57,14 +58,14 @@ impl Server {
         let session = Session::new(file_system, &mountpoint, &config).map_err(|error| {
             state.end();
             match Errno::from_io_error(&error) {
-                Some(Errno::NODEV | Errno::PERM | Errno::NXIO) => no_fuse(),
-                _ => VolumeError::io(what)(error),
+                Some(Errno::NODEV | Errno::PERM | Errno::NXIO) => no_fuse().into(),
+                _ => anyhow::Error::new(error).context(what),
             }
         })?;
         let session = thread::Builder::new()
             .name("session".to_string())
             .spawn(move || session.run())
-            .map_err(VolumeError::io("start a thread"))?;
+            .context("start a thread")?;
         Ok(Self { mountpoint, state, session })
     }
 
@@ -84,16 +85,11 @@ impl Server {
     }
 
     /// Serves until it is unmounted by whomever and nobody has the file open any more.
-    pub fn wait(self) -> Result<(), VolumeError> {
+    pub fn wait(self) -> anyhow::Result<()> {
         let result = self.session.join();
         self.state.end();
-        match result {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(VolumeError::io(format!("serve {}", self.mountpoint.display()))(error)),
-            Err(_) => Err(VolumeError::io(format!("serve {}", self.mountpoint.display()))(io::Error::other(
-                "a thread panicked",
-            ))),
-        }
+        let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        result.with_context(|| format!("serve {}", self.mountpoint.display()))
     }
 }
 
@@ -121,14 +117,14 @@ impl Handle {
     }
 
     /// Takes the mount out of the tree at once; it is served for as long as somebody has the file open.
-    pub fn detach(&self) -> Result<(), VolumeError> {
+    pub fn detach(&self) -> anyhow::Result<()> {
         rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH)
-            .map_err(|error| VolumeError::io(format!("unmount {}", self.mountpoint.display()))(error.into()))
+            .with_context(|| format!("unmount {}", self.mountpoint.display()))
     }
 }
 
-fn no_fuse() -> VolumeError {
-    VolumeError::Host("FUSE is not to be had here: modprobe fuse, or run on the host".to_string())
+fn no_fuse() -> Failure {
+    Failure::Host("FUSE is not to be had here: modprobe fuse, or run on the host".to_string())
 }
 
 /// Against waiting for what waits for us. Some container or other refuses these; the volume works without.

@@ -19,9 +19,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use pgcalm_host::quantity::{PORT, number};
-use pgcalm_lab::predict as predict_grid;
-use pgcalm_lab::{archive, archive_crash, contest, guard, interference, options};
-use pgcalm_lab::{replica, tenants, torture, wal_full};
+use pgcalm_lab::{contest, options};
 
 use crate::args::caps::{ReadCaps, WriteCaps};
 use crate::args::change::ChangeArgs;
@@ -38,7 +36,7 @@ use crate::args::suite::SuiteArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
-use crate::exit;
+use crate::{exit, lab};
 
 /// The verb whose exit code the server reads.
 pub const WAL_RESTORE: &str = "wal-restore";
@@ -301,87 +299,40 @@ pub struct RunArgs<O: Args> {
     pub report: ReportFiles,
 }
 
-#[derive(Debug, Subcommand)]
-pub enum ScenarioArgs {
-    /// Upserts of random rows on an IOPS-capped data volume: do checkpoints and writeback stall them?
-    ///
-    /// Each contestant gets new file systems on the same two loop devices (direct I/O), a copy of the same loaded
-    /// table, and the same load under the same caps. Caps hold from the start of the load to its end only. Sizes have
-    /// PostgreSQL's units: kB, MB and GB are powers of 1024.
-    #[command(before_help = "Example: sudo pgcalm lab run checkpoint --contestants stock,pg_calm --json report.json")]
-    Checkpoint(Box<RunArgs<contest::Options>>),
-    /// Two instances, one capped and making databases: does the other hang in the journal, and which layout helps?
-    ///
-    /// For each layout: two new clusters; pgbench, connects and a process that makes and syncs files on the one, first
-    /// with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a
-    /// second, at where processes are stuck in the kernel.
-    #[command(before_help = "Example: sudo pgcalm lab run journal --quick")]
-    Journal(Box<RunArgs<interference::Options>>),
-    /// Many instances on one capped device, all checkpoints in lockstep: does any of them stand still?
-    ///
-    /// Each instance has a volume for data and one for WAL, both with caps; all volumes are parts of one loop device, with
-    /// a cap that binds them together. Each contestant gets new copies of the same loaded cluster; a CHECKPOINT in all
-    /// instances right before the load starts their clocks together.
-    #[command(before_help = "Example: sudo pgcalm lab run tenants --instances 20")]
-    Tenants(Box<RunArgs<tenants::Options>>),
-    /// Crashes under load with pg_calm: is anything lost that was acknowledged, is anything corrupt?
-    ///
-    /// Each cycle: clients upsert rows and note what is acknowledged, checkpoints are asked for at random moments, the
-    /// server is crashed after 1 to 8 s, recovers, and every row is compared with the notes; then pg_amcheck and
-    /// pg_checksums. Works beside other labs: it changes no sysctls, and locks its directory only.
-    #[command(before_help = "Example: sudo pgcalm lab run torture --cycles 20")]
-    Torture(Box<RunArgs<torture::Options>>),
-    /// Power cuts at every step of archiving: is a finished WAL segment lost, changed or announced in vain?
-    ///
-    /// Data with WAL, the archive, and archive_status are on a file system each. In each cycle the archiver, a worker of pg_calm
-    /// or the checkpointer is stopped right after one of its calls (strace), and all three file systems are shut down without
-    /// flushing their logs, some of them right after a sync. After the mount and again after recovery each finished segment has
-    /// to be in pg_wal or whole in the archive. Works beside other labs: it locks its directory only.
-    #[command(before_help = "Example: sudo pgcalm lab run archive-crash --fs both --cycles 20 --control directory,cp")]
-    ArchiveCrash(Box<RunArgs<archive_crash::Options>>),
-    /// A load that the data volume can't take: does the server get through it, with pg_calm_guard and without?
-    ///
-    /// Clients upsert random rows as fast as they can, the data device is capped, and WAL has a small device of its own: stock has
-    /// to run that full and end with a PANIC, servers with the guard must not. Two cases more: clients that keep to a rate, and
-    /// what the guard costs where it has nothing to do. Each is a contest as in scenario checkpoint.
-    #[command(before_help = "Example: sudo pgcalm lab run guard --quick")]
-    Guard(Box<RunArgs<guard::Options>>),
-    /// Archive down, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?
-    ///
-    /// For each kind and contestant a new cluster under full load; after 20 s WAL begins to be kept, until a minute before the end.
-    /// Stock has to end with a PANIC, and is started again with 64 MB more; the guard has to warn in time, in shadow as well, and
-    /// on it has to hold: even, without a second at zero, at full rate 10 s after the cause. Each kind is a contest as in scenario
-    /// checkpoint, without caps.
-    #[command(before_help = "Example: sudo pgcalm lab run wal-full --kind slot")]
-    WalFull(Box<RunArgs<wal_full::Options>>),
-    /// A backlog of WAL is drained beside pgbench: how fast, at what cost, and does it survive a power cut?
-    ///
-    /// Each archiver gets new file systems on the same three loop devices (cluster, pg_wal, archive; direct I/O) and a copy
-    /// of the same cluster with WAL that was never archived. It drains one part alone, one beside pgbench, both under the
-    /// same caps, and a last one under strace; right after the last acknowledgement of that the archive's file system is
-    /// shut down without flushing its log, mounted again, and compared. Only archivers that lost nothing are ranked.
-    #[command(before_help = "Example: sudo pgcalm lab run archive --archivers cp-sync,pg_calm-2")]
-    Archive(Box<RunArgs<archive::Options>>),
-    /// A primary floods its standby with WAL over a slow link: how far does it fall behind, and does it come back?
-    ///
-    /// Each server has its own loop devices (direct I/O) and network namespace; between them is a link with a rate. In each
-    /// case both begin as copies of a new cluster, a table of 201 columns is made, filled and dropped in a loop, and the
-    /// standby is watched until it has replayed all WAL. `pgcalm lab list` tells the cases.
-    #[command(before_help = "Example: sudo pgcalm lab run replica")]
-    Replica(Box<RunArgs<replica::Options>>),
-    /// Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?
-    ///
-    /// At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is switched
-    /// on, and what the device and the server do is measured.
-    #[command(before_help = "Example: sudo pgcalm lab run predict --quick")]
-    Predict(Box<RunArgs<predict_grid::Options>>),
-    /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.
-    ///
-    /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
-    /// row that fails is told, and the others are run.
-    #[command(before_help = "Example: sudo pgcalm lab run suite bench/suites/arena.toml --part gp3-tables")]
-    Suite(Box<SuiteArgs>),
+macro_rules! scenario_args {
+    ($($scenario:ident($module:ident),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub enum ScenarioArgs {
+            $(
+                #[command(
+                    name = pgcalm_lab::$module::HELP.name,
+                    about = pgcalm_lab::$module::HELP.about(),
+                    long_about = pgcalm_lab::$module::HELP.text,
+                    before_help = pgcalm_lab::$module::HELP.example
+                )]
+                $scenario(Box<RunArgs<pgcalm_lab::$module::Options>>),
+            )*
+            /// Many runs, described in a file, and one matrix of their results: who wins where, losses first.
+            ///
+            /// Each result is written when its row has ended; called again after an interruption, the suite goes on where it was. A
+            /// row that fails is told, and the others are run.
+            #[command(before_help = "Example: sudo pgcalm lab run suite bench/suites/arena.toml --part gp3-tables")]
+            Suite(Box<SuiteArgs>),
+        }
+
+        impl ScenarioArgs {
+            /// Runs it.
+            pub fn run(self) -> anyhow::Result<()> {
+                match self {
+                    $(Self::$scenario(args) => lab::run_one(*args, pgcalm_lab::$module::run),)*
+                    Self::Suite(args) => crate::suite::run(&args),
+                }
+            }
+        }
+    };
 }
+
+pgcalm_lab::scenarios!(scenario_args);
 
 #[derive(Debug, Args)]
 pub struct WalRestoreArgs {

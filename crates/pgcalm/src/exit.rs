@@ -1,9 +1,8 @@
 //! Exit codes: what they mean, and which one an error has. `--help`, man pages and docs/reference/exit-codes.md list them
 //! from here.
 
-use pgcalm_connect::ConnectError;
 use pgcalm_host::Failure;
-use pgcalm_lag::LagError;
+use pgcalm_postgres::ConnectError;
 
 use crate::args::fail_on::Found;
 use crate::lag::Interrupted;
@@ -94,7 +93,7 @@ fn list<const N: usize>(codes: [(u8, &str); N]) -> String {
 
 /// The code of an error: that of the first cause that has one.
 pub fn of(error: &anyhow::Error) -> Exit {
-    if pgcalm_connect::is_interrupted(error.as_ref()) {
+    if pgcalm_postgres::is_interrupted(error.as_ref()) {
         return Exit::Interrupted;
     }
     error.chain().find_map(|cause| of_server(cause).or_else(|| of_verb(cause))).unwrap_or(Exit::Failed)
@@ -111,19 +110,11 @@ fn of_server(cause: Cause) -> Option<Exit> {
             ConnectError::Interrupted => Exit::Interrupted,
         });
     }
-    if let Some(error) = cause.downcast_ref() {
-        return Some(match error {
-            LagError::Standby { .. } => Exit::Usage,
-            LagError::Rights { .. } | LagError::Version(_) => Exit::Host,
-            LagError::Query { source, .. } if pgcalm_connect::is_lost(source) => Exit::Unreachable,
-            LagError::Query { .. } => Exit::Failed,
-        });
-    }
     // What can't be seen from here, as control groups inside a container.
     if let Some(pgcalm_host::Error::Unknown(_)) = cause.downcast_ref() {
         return Some(Exit::Host);
     }
-    cause.downcast_ref().is_some_and(pgcalm_connect::is_lost).then_some(Exit::Unreachable)
+    cause.downcast_ref().is_some_and(pgcalm_postgres::is_lost).then_some(Exit::Unreachable)
 }
 
 fn of_verb(cause: Cause) -> Option<Exit> {

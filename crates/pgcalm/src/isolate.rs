@@ -1,9 +1,9 @@
+use pgcalm_doctor::isolate::hold::End;
+use pgcalm_doctor::isolate::report::{Report, text};
+use pgcalm_doctor::isolate::{Setting, check, clear, hold, set};
 use pgcalm_doctor::rules::table::RULES;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{Failure, HostRoot};
-use pgcalm_isolate::hold::End;
-use pgcalm_isolate::report::{Report, text};
-use pgcalm_isolate::{Setting, check, clear, hold, set};
 use pgcalm_lab::Size;
 use pgcalm_lab::interrupt::Interrupt;
 
@@ -15,7 +15,7 @@ use crate::output;
 /// Lists the instances.
 pub fn show(args: &IsolateShowArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
-    present(&args.json, &pgcalm_isolate::show::show(&HostRoot::default())?)
+    present(&args.json, &pgcalm_doctor::isolate::show::show(&HostRoot::default())?)
 }
 
 /// Names the hazards.
@@ -89,7 +89,7 @@ pub fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
 /// Nobody is asked about what can't be done.
 fn check_change(change: ChangeArgs) -> anyhow::Result<()> {
     if change.apply {
-        pgcalm_isolate::need_root()?;
+        pgcalm_doctor::isolate::need_root()?;
     }
     change.check()
 }

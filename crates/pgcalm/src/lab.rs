@@ -1,6 +1,7 @@
 use anyhow::bail;
 use clap::Args;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
+use pgcalm_lab::clean;
 use pgcalm_lab::contestant::CONTESTANTS;
 use pgcalm_lab::guard::case::CASES as GUARD_CASES;
 use pgcalm_lab::interference::LAYOUTS;
@@ -11,21 +12,19 @@ use pgcalm_lab::report::Shown;
 use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::trouble::{TROUBLES, Trouble};
 use pgcalm_lab::wal_full::CONTESTANTS as WAL_FULL_CONTESTANTS;
-use pgcalm_lab::{archive, archive_crash, clean, contest, guard};
-use pgcalm_lab::{interference, predict, replica, tenants, torture, wal_full};
 use pgcalm_volume::profiles::PROFILES;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::args::report_files::ReportFiles;
-use crate::args::{CleanArgs, RunArgs, ScenarioArgs, UpArgs};
-use crate::{output, suite};
+use crate::args::{CleanArgs, RunArgs, UpArgs};
+use crate::output;
 
 /// Scenarios, contestants, profiles.
 pub fn list() -> anyhow::Result<()> {
     let mut text = String::from("Scenarios:\n");
-    for scenario in &SCENARIOS {
-        text.push_str(&format!("  {:<15} {}\n", scenario.name, scenario.summary));
+    for help in SCENARIOS {
+        text.push_str(&format!("  {:<15} {}\n", help.name, help.about()));
     }
     text.push_str("\nContestants:\n");
     for contestant in &CONTESTANTS {
@@ -38,25 +37,26 @@ pub fn list() -> anyhow::Result<()> {
     for trouble in &TROUBLES {
         text.push_str(&format!("  {:<24} {}{}\n", trouble.name, trouble.summary, conditions(trouble)));
     }
-    text.push_str("\nLayouts of journal:\n");
-    for layout in &LAYOUTS {
-        text.push_str(&format!("  {:<15} {}\n", layout.name, layout.description));
-    }
-    text.push_str("\nArchivers of archive:\n");
-    for archiver in &ARCHIVERS {
-        text.push_str(&format!("  {:<22} {}\n", archiver.name, archiver.description()));
-    }
-    text.push_str("\nCases of replica:\n");
-    for case in &CASES {
-        text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
-    }
-    text.push_str("\nCases of guard:\n");
-    for case in &GUARD_CASES {
-        text.push_str(&format!("  {:<15} {}\n", case.name, case.description));
-    }
-    text.push_str("\nContestants of wal-full:\n");
-    for contestant in &WAL_FULL_CONTESTANTS {
-        text.push_str(&format!("  {:<15} {}\n", contestant.name, contestant.description));
+    let own = [
+        (
+            "Layouts of journal",
+            15,
+            LAYOUTS.iter().map(|one| (one.name, one.description.to_string())).collect::<Vec<_>>(),
+        ),
+        ("Archivers of archive", 22, ARCHIVERS.iter().map(|one| (one.name, one.description())).collect()),
+        ("Cases of replica", 15, CASES.iter().map(|one| (one.name, one.description.to_string())).collect()),
+        ("Cases of guard", 15, GUARD_CASES.iter().map(|one| (one.name, one.description.to_string())).collect()),
+        (
+            "Contestants of wal-full",
+            15,
+            WAL_FULL_CONTESTANTS.iter().map(|one| (one.name, one.description.to_string())).collect(),
+        ),
+    ];
+    for (heading, width, choices) in own {
+        text.push_str(&format!("\n{heading}:\n"));
+        for (name, description) in choices {
+            text.push_str(&format!("  {name:<width$} {description}\n"));
+        }
     }
     text.push_str("\nPoints of predict:\n");
     for point in &POINTS {
@@ -87,27 +87,8 @@ fn conditions(trouble: &Trouble) -> String {
     if words.is_empty() { String::new() } else { format!(" [{}]", words.join(", ")) }
 }
 
-/// Runs a scenario.
-pub fn run(scenario: ScenarioArgs) -> anyhow::Result<()> {
-    match scenario {
-        ScenarioArgs::Checkpoint(args) => {
-            run_one(*args, |options, interrupt| contest::run("checkpoint", options, interrupt))
-        }
-        ScenarioArgs::Journal(args) => run_one(*args, interference::run),
-        ScenarioArgs::Tenants(args) => run_one(*args, tenants::run),
-        ScenarioArgs::Torture(args) => run_one(*args, torture::run),
-        ScenarioArgs::ArchiveCrash(args) => run_one(*args, archive_crash::run),
-        ScenarioArgs::Guard(args) => run_one(*args, guard::run),
-        ScenarioArgs::WalFull(args) => run_one(*args, wal_full::run),
-        ScenarioArgs::Archive(args) => run_one(*args, archive::run),
-        ScenarioArgs::Replica(args) => run_one(*args, replica::run),
-        ScenarioArgs::Predict(args) => run_one(*args, predict::run),
-        ScenarioArgs::Suite(args) => suite::run(&args),
-    }
-}
-
-/// Runs a scenario by `run`, shows its report and writes the files asked for; fails by what it found.
-fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
+/// Runs a scenario, shows its report and writes the files asked for; fails by what it found.
+pub fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
     args: RunArgs<O>,
     run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
 ) -> anyhow::Result<()> {

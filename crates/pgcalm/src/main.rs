@@ -21,7 +21,7 @@ mod wal_restore;
 use std::process::ExitCode;
 
 use pgcalm_host::Failure;
-use pgcalm_lag::LagError;
+use pgcalm_lag::QueryFailed;
 
 use crate::args::{Cli, IsolateVerb, LabVerb, Verb, WAL_RESTORE};
 use crate::exit::{Exit, RestoreExit};
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    pgcalm_connect::hide_passwords();
+    pgcalm_postgres::hide_passwords();
     let result = match cli.verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Verb::Isolate(IsolateVerb::Clear(args)) => isolate::clear(args),
         Verb::Isolate(IsolateVerb::Check(args)) => isolate::check(&args),
         Verb::Lab(LabVerb::List) => lab::list(),
-        Verb::Lab(LabVerb::Run(scenario)) => lab::run(scenario),
+        Verb::Lab(LabVerb::Run(scenario)) => scenario.run(),
         Verb::Lab(LabVerb::Volume(args)) => volume::run(*args),
         Verb::Lab(LabVerb::Report(args)) => report::render(&args),
         Verb::Lab(LabVerb::Up(args)) => lab::up(&args),
@@ -78,6 +78,6 @@ fn main() -> ExitCode {
 /// In one line. Some errors are complete in themselves: what was going on at that moment doesn't matter.
 fn message(error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>().map(ToString::to_string);
-    let complete = failure.or_else(|| error.downcast_ref::<LagError>().map(ToString::to_string));
+    let complete = failure.or_else(|| error.downcast_ref::<QueryFailed>().map(ToString::to_string));
     complete.unwrap_or_else(|| format!("{error:#}"))
 }

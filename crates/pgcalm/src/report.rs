@@ -15,14 +15,14 @@ pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
     suite::check_document(args.markdown.as_deref())?;
     if let Some(svg) = &args.svg {
         return match &document {
-            Document::Contest(report) => output::write(svg, &pgcalm_lab::contest::report::chart::svg_tps(report)),
+            Document::Checkpoint(report) => output::write(svg, &pgcalm_lab::contest::report::chart::svg_tps(report)),
             Document::Suite(report) => output::write(svg, &pgcalm_lab::suite::report::svg::render(report)),
             _ => Err(refused("a report of this scenario has no chart as a file of its own; use --html".into()).into()),
         };
     }
     if args.seconds {
         return match &document {
-            Document::Contest(report) => output::print(&pgcalm_lab::contest::report::seconds::render(report)),
+            Document::Checkpoint(report) => output::print(&pgcalm_lab::contest::report::seconds::render(report)),
             _ => {
                 Err(refused("only reports of scenario checkpoint have the seconds of runs; leave out --seconds".into())
                     .into())

@@ -172,7 +172,7 @@ fn run_rows(
             continue;
         }
         output::say(&format!("{place}: {}", row.row.title));
-        let outcome = contest::run(SCENARIO, &row.options, interrupt)
+        let outcome = contest::run(&row.options, interrupt)
             .and_then(|report| results.put(name, &stamp, &report).map(|()| report));
         match outcome {
             Ok(report) => row.found = Some(Found { stamp, report }),

@@ -1,8 +1,7 @@
-use pgcalm_host::Failure;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::volume;
 use pgcalm_lab::volume::Options;
-use pgcalm_volume::{VolumeError, control};
+use pgcalm_volume::control;
 
 use crate::args::volume::VolumeArgs;
 use crate::output;
@@ -10,7 +9,7 @@ use crate::output;
 /// Serves a volume until it is told to end, or, with `--control`, until it is unmounted.
 pub fn run(args: VolumeArgs) -> anyhow::Result<()> {
     if let (true, Some(image), Some(mount)) = (args.control, &args.image, &args.mount) {
-        return control::run(&args.profile, image, mount, !args.ignore_flushes).map_err(lab_error);
+        return control::run(&args.profile, image, mount, !args.ignore_flushes);
     }
     let interrupt = Interrupt::install()?;
     let options = Options {
@@ -22,12 +21,4 @@ pub fn run(args: VolumeArgs) -> anyhow::Result<()> {
         honour_flushes: !args.ignore_flushes,
     };
     volume::run(&options, &interrupt, |ready| output::print(&ready.to_string()))
-}
-
-fn lab_error(error: VolumeError) -> anyhow::Error {
-    match error {
-        VolumeError::Usage(text) => Failure::Usage(text).into(),
-        VolumeError::Host(text) => Failure::Host(text).into(),
-        error => error.into(),
-    }
 }

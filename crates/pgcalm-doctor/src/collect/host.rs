@@ -3,11 +3,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use crate::isolate::report as isolate;
 use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::{HostRoot, Known, dirty_threshold, kernel_release, memory_limit, process_file, vm_sysctl};
-use pgcalm_isolate::report as isolate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
 

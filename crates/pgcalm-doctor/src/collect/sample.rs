@@ -2,10 +2,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Client, is_lost};
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::{HostRoot, Unknown, block_device};
-use pgcalm_server::Version;
+use pgcalm_postgres::{Client, Version, is_lost};
 use postgres::Error;
 
 use crate::facts::{DiskRates, Host, Sample, StandbyLag};

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
-use pgcalm_connect::Client;
-use pgcalm_server::{Version, Writes, module_schema};
+use pgcalm_postgres::{Client, Version, Writes, module_schema};
 use postgres::Row;
 
 use crate::connection::Connection;
@@ -71,8 +70,8 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
         port: connection.port,
         checkpoints: checkpoints(&writes),
         buffers: buffers(&writes),
-        wal: wal(&pgcalm_server::Wal::read(client, version)?),
-        archiver: archiver(pgcalm_server::Archiver::read(client)?),
+        wal: wal(&pgcalm_postgres::Wal::read(client, version)?),
+        archiver: archiver(pgcalm_postgres::Archiver::read(client)?),
         slots: slots(client)?,
         standbys: standbys(client)?,
         pg_calm: pg_calm(client, &settings)?,
@@ -114,7 +113,7 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
 }
 
 fn settings(client: &mut Client) -> Result<BTreeMap<String, Setting>, postgres::Error> {
-    let read = pgcalm_server::Settings::read(client, &SETTINGS)?;
+    let read = pgcalm_postgres::Settings::read(client, &SETTINGS)?;
     Ok(read
         .into_iter()
         .map(|(name, setting)| {
@@ -147,7 +146,7 @@ fn buffers(writes: &Writes) -> BufferWrites {
     }
 }
 
-fn wal(wal: &pgcalm_server::Wal) -> Wal {
+fn wal(wal: &pgcalm_postgres::Wal) -> Wal {
     Wal {
         bytes: wal.bytes.max(0) as u64,
         full_page_images: wal.page_images.max(0) as u64,
@@ -157,7 +156,7 @@ fn wal(wal: &pgcalm_server::Wal) -> Wal {
     }
 }
 
-fn archiver(archiver: pgcalm_server::Archiver) -> Archiver {
+fn archiver(archiver: pgcalm_postgres::Archiver) -> Archiver {
     Archiver {
         archived: archiver.archived.max(0) as u64,
         failed: archiver.failed.max(0) as u64,

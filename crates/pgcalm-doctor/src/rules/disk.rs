@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pgcalm_isolate::report::{Journal, Place};
+use crate::isolate::report::{Journal, Place};
 
 use crate::facts::{Cap, Facts};
 use crate::rules::found::{Answer, Found, Unknown, when};

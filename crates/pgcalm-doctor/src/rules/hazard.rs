@@ -1,6 +1,6 @@
 //! What `pgcalm isolate check` finds.
 
-use pgcalm_isolate::report::Hazard;
+use crate::isolate::report::Hazard;
 
 use crate::facts::Facts;
 use crate::rules::found::{Answer, Found, Unknown};

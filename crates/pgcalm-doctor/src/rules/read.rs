@@ -1,7 +1,7 @@
 //! Reading facts in a condition: what is not there makes the rule unanswered, with the way out.
 
-use pgcalm_isolate::report::Instance;
-use pgcalm_server::{unit_bytes, unit_seconds};
+use crate::isolate::report::Instance;
+use pgcalm_postgres::{unit_bytes, unit_seconds};
 
 use crate::facts::{Cap, DirtyThresholds, Disk, DiskRates, Facts, Host, Server};
 use crate::rules::found::Unknown;

@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pgcalm_connect::ConnectError;
 use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::report::{Change, Target};
 use pgcalm_doctor::{apply, collect, rules, undo};
@@ -17,6 +16,7 @@ use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::{Places, Server};
+use pgcalm_postgres::ConnectError;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
 

@@ -13,9 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Host, Latency};
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "archive";
-
 /// Archivers and how each of them drained the backlog: the document written by `pgcalm lab run archive --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -8,9 +8,9 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
-use pgcalm_connect::Client;
 use pgcalm_host::process;
 use pgcalm_host::process::Process as HostProcess;
+use pgcalm_postgres::Client;
 use rustix::process::{Pid, Signal};
 
 use crate::archive_crash::options::{Options, Sabotage};

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Host;
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "archive-crash";
-
 /// Violations of a cycle that are told in words.
 const SHOWN: usize = 3;
 
@@ -160,7 +157,7 @@ pub(super) mod tests {
 
     pub fn report() -> Report {
         Report {
-            scenario: SCENARIO.into(),
+            scenario: crate::archive_crash::HELP.name.into(),
             host: Host::of_a_test("none"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
             server_settings: BTreeMap::from([("archive_library".into(), "pg_calm_archive".into())]),

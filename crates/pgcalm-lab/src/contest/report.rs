@@ -87,18 +87,7 @@ impl Cap {
     }
 }
 
-impl Report {
-    /// Fills in what documents of earlier versions don't have, as far as it follows from what they have.
-    pub(crate) fn completed(mut self) -> Self {
-        if self.cap == Cap::default() {
-            self.cap = Cap::of_mechanism(&self.host.cap_mechanism);
-        }
-        for contestant in &mut self.contestants {
-            contestant.runs.iter_mut().for_each(Run::complete);
-        }
-        self
-    }
-}
+impl Report {}
 
 impl Run {
     /// Fills what older files lack of a run.

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::contest::report::Run;
 use crate::report::Host;
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "guard";
-
 /// Overload, paced clients, and the guard without anything to do: the document written by `pgcalm lab run guard --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -249,7 +246,7 @@ pub(super) mod tests {
     pub fn report() -> Report {
         let governed = [("pg_calm_guard.wal_space", "-1")];
         Report {
-            scenario: SCENARIO.into(),
+            scenario: crate::guard::HELP.name.into(),
             host: Host::of_a_test("cgroup-v1-root"),
             settings: BTreeMap::from([("clients".into(), 8.into())]),
             skip_s: 1,

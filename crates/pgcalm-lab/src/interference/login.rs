@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, bail};
-use pgcalm_connect::Address;
+use pgcalm_postgres::Address;
 
 use crate::connection::connect;
 use crate::interference::probe::{Probe, Seen};

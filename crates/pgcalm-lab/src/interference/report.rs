@@ -12,9 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Host, Latency};
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "journal";
-
 /// All layouts: the document written by `pgcalm lab run journal --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

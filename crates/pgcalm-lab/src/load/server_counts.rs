@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use pgcalm_connect::Client;
 use pgcalm_host::stop::Stop;
+use pgcalm_postgres::Client;
 
 use crate::background::Background;
 use crate::connection::connect;

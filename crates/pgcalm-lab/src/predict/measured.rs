@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use anyhow::bail;
-use pgcalm_connect::Client;
+use pgcalm_postgres::Client;
 use pgcalm_predict::observe::{ModuleCounters, Statistics};
 
 use crate::predict::report::{Measured, Written};

@@ -15,10 +15,21 @@ use crate::contest::need;
 use crate::contestant::{CONTESTANTS, Contestant};
 use crate::interrupt::Interrupt;
 use crate::predict::report as model;
+use crate::scenarios::Help;
 use crate::stage::{Needs, Stage};
 use arena::Arena;
 
 pub use options::Options;
+
+/// What the command line says of it.
+pub const HELP: Help = Help {
+    name: "predict",
+    example: "Example: sudo pgcalm lab run predict --quick",
+    text: "\
+        Over a grid of tables, loads, caps and buffers: is what is predicted for pg_calm what it then does?\n\n\
+        At each point a new server is observed under load in shadow mode, as `pgcalm predict` does; then pg_calm is \
+        switched on, and what the device and the server do is measured.",
+};
 
 /// How the server is started at each point.
 fn shadow() -> &'static Contestant {
@@ -38,7 +49,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let _run_dir = stage.run_dir(None)?;
     let devices = Devices::create(stage, &largest)?;
     let mut report = model::Report {
-        scenario: model::SCENARIO.to_string(),
+        scenario: HELP.name.to_string(),
         host: stage.host(devices.cap_mechanism(&largest))?,
         settings: options.named(),
         points: Vec::new(),

@@ -12,9 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Host;
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "predict";
-
 /// All points of a grid: the document written by `pgcalm lab run predict --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pgcalm_connect::Client;
+use pgcalm_postgres::Client;
 
 use crate::background::{Background, sleep_until};
 use crate::connection::connect;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use pgcalm_connect::Client;
 use pgcalm_lag::Lsn;
+use pgcalm_postgres::Client;
 use postgres::types::PgLsn;
 
 use crate::cap::InForce;

@@ -16,9 +16,6 @@ use crate::report::Host;
 
 pub use heartbeat::{Heartbeat, Silence};
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "replica";
-
 /// How far the lag may be from the guard's limit to count as held there, as a part of the limit.
 pub const TOLERANCE: f64 = 0.2;
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pgcalm_connect::Client;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::stop::Stop;
 use pgcalm_host::{HostRoot, network};
 use pgcalm_lag::model as lag;
 use pgcalm_lag::{History, Host, Lsn};
+use pgcalm_postgres::Client;
 use postgres::types::PgLsn;
 
 use crate::background::{Background, sleep_until};

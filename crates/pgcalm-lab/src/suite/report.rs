@@ -63,6 +63,13 @@ impl Shown for Report {
     fn html(&self) -> String {
         html::render(self)
     }
+
+    fn completed(mut self) -> Self {
+        for row in &mut self.rows {
+            row.report = row.report.take().map(contest::report::Report::completed);
+        }
+        self
+    }
 }
 
 /// One run of the suite with all its contestants.
@@ -188,13 +195,5 @@ impl Report {
     /// A document of these rows.
     pub fn new(title: String, about: String, rows: Vec<Row>) -> Self {
         Self { scenario: SCENARIO.to_string(), title, about, rows }
-    }
-
-    /// Fills in what reports of earlier versions don't have.
-    pub(crate) fn completed(mut self) -> Self {
-        for row in &mut self.rows {
-            row.report = row.report.take().map(contest::report::Report::completed);
-        }
-        self
     }
 }

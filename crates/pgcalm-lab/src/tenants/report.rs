@@ -13,9 +13,6 @@ use crate::contest;
 use crate::contest::report::Run;
 use crate::report::{Host, Latency};
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "tenants";
-
 /// Instances on one device under load: the document written by `pgcalm lab run tenants --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -112,14 +109,6 @@ impl Contestant {
 }
 
 impl Report {
-    /// Fills in what documents of earlier versions don't have.
-    pub(crate) fn completed(mut self) -> Self {
-        for contestant in &mut self.contestants {
-            contestant.total.complete();
-        }
-        self
-    }
-
     /// The totals as a contest's report, for the charts.
     pub(crate) fn as_contest(&self) -> contest::report::Report {
         let mut settings = self.settings.clone();

@@ -127,7 +127,7 @@ impl Load {
 }
 
 fn write(
-    mut connection: pgcalm_connect::Client,
+    mut connection: pgcalm_postgres::Client,
     ledger: &mut ClientLedger,
     shared: &Shared,
     mut random: Rng,
@@ -151,7 +151,7 @@ fn write(
     Ok(())
 }
 
-fn do_chores(mut connection: pgcalm_connect::Client, mut random: Rng, stop: &Stop) -> anyhow::Result<()> {
+fn do_chores(mut connection: pgcalm_postgres::Client, mut random: Rng, stop: &Stop) -> anyhow::Result<()> {
     while !sleep_until(Instant::now() + Duration::from_millis(random.u64(100..1500)), stop) {
         connection.batch_execute(CHORES[random.usize(..CHORES.len())])?;
     }

@@ -11,9 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Host;
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "torture";
-
 /// Crash cycles and their control run: the document written by `pgcalm lab run torture --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -41,7 +41,7 @@ impl Sabotage {
         root: &HostRoot,
         server: &Server,
         places: &Places,
-        client: &mut pgcalm_connect::Client,
+        client: &mut pgcalm_postgres::Client,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Strace> {
         let row = client.query_one(

@@ -13,7 +13,7 @@ enum Path {
 }
 
 /// Reads all rows, by the table and again by its index; what is found wrong besides is added to `problems`.
-pub fn read(client: &mut pgcalm_connect::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
+pub fn read(client: &mut pgcalm_postgres::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
     let table = read_by(client, Path::Table);
     let index = read_by(client, Path::Index);
     match (table, index) {
@@ -40,7 +40,7 @@ pub fn read(client: &mut pgcalm_connect::Client, problems: &mut Vec<String>) -> 
     }
 }
 
-fn read_by(client: &mut pgcalm_connect::Client, path: Path) -> anyhow::Result<Vec<Row>> {
+fn read_by(client: &mut pgcalm_postgres::Client, path: Path) -> anyhow::Result<Vec<Row>> {
     let by_index = match path {
         Path::Table => "off",
         Path::Index => "on",

@@ -12,9 +12,6 @@ use crate::guard::report::{deviation, mean};
 use crate::report::Host;
 use crate::wal_full::{SHADOW, STOCK};
 
-/// Name of the scenario, by which its documents are told from others.
-pub const SCENARIO: &str = "wal-full";
-
 /// Seconds before it is full by which a warning is always early enough.
 const EARLY_S: f64 = 900.0;
 
@@ -294,7 +291,7 @@ pub(super) mod tests {
     pub fn report() -> Report {
         let null = serde_json::Value::Null;
         Report {
-            scenario: SCENARIO.into(),
+            scenario: crate::wal_full::HELP.name.into(),
             host: Host::of_a_test("none"),
             settings: BTreeMap::from([("wal-size".into(), "4GB".into())]),
             cases: [

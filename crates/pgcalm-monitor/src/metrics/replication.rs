@@ -32,13 +32,10 @@ fn slots(instance: &Instance, which: impl Fn(&Slot) -> bool) -> Option<u64> {
     Some(slots.iter().filter(|slot| which(slot)).count() as u64)
 }
 
-pub const TABLE: &[Metric] = &[
-    Metric {
-        name: "pgcalm_standbys",
-        kind: Kind::Gauge,
-        help: "Standbys and other receivers of WAL that are connected",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+metrics! {
+    Gauge "pgcalm_standbys" []
+        "Standbys and other receivers of WAL that are connected"
+        Instance |instance, points| {
             points.maybe(
                 &[],
                 instance.replication.as_ref().map(|replication| {
@@ -46,122 +43,81 @@ pub const TABLE: &[Metric] = &[
                     standbys.filter(|standby| standby.state != "disconnected").count() as u64
                 }),
             );
-        }),
-    },
-    Metric {
-        name: "pgcalm_standby_lag_bytes",
-        kind: Kind::Gauge,
-        help: "WAL that the standby furthest behind has not come to; stage is sent, write, flush or replay",
-        labels: &["stage"],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_standby_lag_bytes" ["stage"]
+        "WAL that the standby furthest behind has not come to; stage is sent, write, flush or replay"
+        Instance |instance, points| {
             points.maybe(&["sent"], worst_bytes(instance, |s| s.sent_lag_bytes));
             points.maybe(&["write"], worst_bytes(instance, |s| s.write_lag_bytes));
             points.maybe(&["flush"], worst_bytes(instance, |s| s.flush_lag_bytes));
             points.maybe(&["replay"], worst_bytes(instance, |s| s.replay_lag_bytes));
-        }),
-    },
-    Metric {
-        name: "pgcalm_standby_lag_seconds",
-        kind: Kind::Gauge,
-        help: "Age of the oldest WAL that the standby furthest behind has not come to, 0 if it has all; stage is write, flush \
-               or replay",
-        labels: &["stage"],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_standby_lag_seconds" ["stage"]
+        "Age of the oldest WAL that the standby furthest behind has not come to, 0 if it has all; stage is write, \
+         flush or replay"
+        Instance |instance, points| {
             points.maybe(&["write"], worst_seconds(instance, |s| s.write_lag_seconds));
             points.maybe(&["flush"], worst_seconds(instance, |s| s.flush_lag_seconds));
             points.maybe(&["replay"], worst_seconds(instance, |s| s.replay_lag_seconds));
-        }),
-    },
-    Metric {
-        name: "pgcalm_walsender_network_bytes_per_second",
-        kind: Kind::Gauge,
-        help: "What the kernels of all standbys that an interface leads to confirm per second; only with the exporter in the \
-               server's network namespace",
-        labels: &["interface"],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_walsender_network_bytes_per_second" ["interface"]
+        "What the kernels of all standbys that an interface leads to confirm per second; only with the exporter in \
+         the server's network namespace"
+        Instance |instance, points| {
             for (interface, sum) in by_interface(instance, |s| s.network_bytes_per_second) {
                 points.add(&[interface], sum);
             }
-        }),
-    },
-    Metric {
-        name: "pgcalm_walsender_network_packets_per_second",
-        kind: Kind::Gauge,
-        help: "Packets that walsenders' connections send per second, as they are on the wire, likewise",
-        labels: &["interface"],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_walsender_network_packets_per_second" ["interface"]
+        "Packets that walsenders' connections send per second, as they are on the wire, likewise"
+        Instance |instance, points| {
             for (interface, sum) in by_interface(instance, |s| s.network_packets_per_second) {
                 points.add(&[interface], sum);
             }
-        }),
-    },
-    Metric {
-        name: "pgcalm_standby_wal_removed_in_seconds",
-        kind: Kind::Gauge,
-        help: "Time until WAL that a standby needs is removed, if rates stay: the least of theirs; absent if that is not \
-               foreseen",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_standby_wal_removed_in_seconds" []
+        "Time until WAL that a standby needs is removed, if rates stay: the least of theirs; absent if that is not \
+         foreseen"
+        Instance |instance, points| {
             let times = instance
                 .replication
                 .iter()
                 .flat_map(|replication| &replication.standbys)
                 .filter_map(|standby| standby.seconds_until_wal_removed);
             points.maybe(&[], times.reduce(f64::min));
-        }),
-    },
-    Metric {
-        name: "pgcalm_replication_slots",
-        kind: Kind::Gauge,
-        help: "Replication slots; state is active, inactive or lost",
-        labels: &["state"],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_replication_slots" ["state"]
+        "Replication slots; state is active, inactive or lost"
+        Instance |instance, points| {
             let lost = |slot: &Slot| slot.wal_status.as_deref() == Some("lost");
             points.maybe(&["active"], slots(instance, |slot| slot.active && !lost(slot)));
             points.maybe(&["inactive"], slots(instance, |slot| !slot.active && !lost(slot)));
             points.maybe(&["lost"], slots(instance, lost));
-        }),
-    },
-    Metric {
-        name: "pgcalm_slot_retained_bytes",
-        kind: Kind::Gauge,
-        help: "WAL kept for the replication slot that is furthest behind; 0 if none keeps any",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_slot_retained_bytes" []
+        "WAL kept for the replication slot that is furthest behind; 0 if none keeps any"
+        Instance |instance, points| {
             if let Some(replication) = &instance.replication {
                 let retained = replication.slots.iter().filter_map(|slot| slot.retained_bytes);
                 points.add(&[], retained.max().unwrap_or(0));
             }
-        }),
-    },
-    Metric {
-        name: "pgcalm_receiver_up",
-        kind: Kind::Gauge,
-        help: "On a standby: whether it streams WAL; 0 as well while it restores from an archive",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_receiver_up" []
+        "On a standby: whether it streams WAL; 0 as well while it restores from an archive"
+        Instance |instance, points| {
             let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
             points.maybe(&[], receiver.map(|receiver| receiver.status.as_deref() == Some("streaming")));
-        }),
-    },
-    Metric {
-        name: "pgcalm_replay_lag_bytes",
-        kind: Kind::Gauge,
-        help: "On a standby: WAL received and not replayed",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_replay_lag_bytes" []
+        "On a standby: WAL received and not replayed"
+        Instance |instance, points| {
             let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
             points.maybe(&[], receiver.and_then(|receiver| receiver.replay_lag_bytes));
-        }),
-    },
-    Metric {
-        name: "pgcalm_replay_lag_seconds",
-        kind: Kind::Gauge,
-        help: "On a standby: age of the last commit replayed; 0 if all that was received is replayed",
-        labels: &[],
-        read: Read::Instance(|instance, points| {
+        };
+    Gauge "pgcalm_replay_lag_seconds" []
+        "On a standby: age of the last commit replayed; 0 if all that was received is replayed"
+        Instance |instance, points| {
             let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
             points.maybe(&[], receiver.and_then(|receiver| receiver.replay_lag_seconds));
-        }),
-    },
-];
+        };
+}

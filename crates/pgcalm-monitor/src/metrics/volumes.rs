@@ -17,50 +17,22 @@ fn per_second(cap: &Option<Cap>) -> Option<u64> {
     cap.as_ref().map(|cap| cap.per_second)
 }
 
-pub const TABLE: &[Metric] = &[
-    Metric {
-        name: "pgcalm_volume_info",
-        kind: Kind::Gauge,
-        help: "Always 1: the disk below files of the instance; role is data, wal, tablespace or log. Joins what an instance \
-               does with what its disks do",
-        labels: &["device", "role"],
-        read: Read::Instance(|instance, points| each(instance, points, |_| Some(1))),
-    },
-    Metric {
-        name: "pgcalm_volume_write_operations_cap",
-        kind: Kind::Gauge,
-        help: "Write operations per second that the instance may make on the disk: a control group's limit, or what pg_calm \
-               was told; absent if not known to be capped",
-        labels: &["device", "role"],
-        read: Read::Instance(|instance, points| {
-            each(instance, points, |caps| per_second(&caps.write_operations));
-        }),
-    },
-    Metric {
-        name: "pgcalm_volume_write_cap_bytes",
-        kind: Kind::Gauge,
-        help: "Bytes per second that the instance may write to the disk, likewise",
-        labels: &["device", "role"],
-        read: Read::Instance(|instance, points| {
-            each(instance, points, |caps| per_second(&caps.write_bytes));
-        }),
-    },
-    Metric {
-        name: "pgcalm_volume_read_operations_cap",
-        kind: Kind::Gauge,
-        help: "Read operations per second that the instance may make on the disk, likewise",
-        labels: &["device", "role"],
-        read: Read::Instance(|instance, points| {
-            each(instance, points, |caps| per_second(&caps.read_operations));
-        }),
-    },
-    Metric {
-        name: "pgcalm_volume_read_cap_bytes",
-        kind: Kind::Gauge,
-        help: "Bytes per second that the instance may read from the disk, likewise",
-        labels: &["device", "role"],
-        read: Read::Instance(|instance, points| {
-            each(instance, points, |caps| per_second(&caps.read_bytes));
-        }),
-    },
-];
+metrics! {
+    Gauge "pgcalm_volume_info" ["device", "role"]
+        "Always 1: the disk below files of the instance; role is data, wal, tablespace or log. Joins what an \
+         instance does with what its disks do"
+        Instance |instance, points| each(instance, points, |_| Some(1));
+    Gauge "pgcalm_volume_write_operations_cap" ["device", "role"]
+        "Write operations per second that the instance may make on the disk: a control group's limit, or what \
+         pg_calm was told; absent if not known to be capped"
+        Instance |instance, points| each(instance, points, |caps| per_second(&caps.write_operations));
+    Gauge "pgcalm_volume_write_cap_bytes" ["device", "role"]
+        "Bytes per second that the instance may write to the disk, likewise"
+        Instance |instance, points| each(instance, points, |caps| per_second(&caps.write_bytes));
+    Gauge "pgcalm_volume_read_operations_cap" ["device", "role"]
+        "Read operations per second that the instance may make on the disk, likewise"
+        Instance |instance, points| each(instance, points, |caps| per_second(&caps.read_operations));
+    Gauge "pgcalm_volume_read_cap_bytes" ["device", "role"]
+        "Bytes per second that the instance may read from the disk, likewise"
+        Instance |instance, points| each(instance, points, |caps| per_second(&caps.read_bytes));
+}

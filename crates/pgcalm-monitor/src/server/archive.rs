@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgcalm_server::{ARCHIVER, Archiver};
+use pgcalm_postgres::{ARCHIVER, Archiver};
 use postgres::Error;
 
 use crate::model::{Archive, ArchiveState, Missing, ServerRole, Subject};

@@ -1,6 +1,6 @@
 //! Counters, role and WAL position: one statement.
 
-use pgcalm_server::{Version, Writes};
+use pgcalm_postgres::{Version, Writes};
 use postgres::Error;
 
 use crate::model::{Counters, ServerRole};

@@ -1,6 +1,6 @@
 //! What changes rarely: version, settings, rights, whether the module is there.
 
-use pgcalm_server::{MODULE_SCHEMA, Settings, Version, extension_schema};
+use pgcalm_postgres::{MODULE_SCHEMA, Settings, Version, extension_schema};
 use postgres::Error;
 
 use crate::server::session::{Columns, Session};

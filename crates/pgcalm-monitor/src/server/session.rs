@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Address, Client, ConnectError};
 use pgcalm_host::HostRoot;
-use pgcalm_lag::{History, Host, LagError, Sample};
-use pgcalm_server::Text;
+use pgcalm_lag::{History, Host, QueryFailed, Sample};
+use pgcalm_postgres::{Address, Client, ConnectError, Text};
 use postgres::error::Severity;
 use postgres::{Error, Row, Statement};
 
@@ -113,15 +112,15 @@ impl Session {
 
     /// A sample of what standbys lag, in the same transaction.
     pub fn lag(&mut self, history: &mut History) -> Result<Sample, Error> {
-        match pgcalm_lag::sample(&mut self.client, history, Some(&self.host)) {
-            Ok(sample) => Ok(sample),
-            Err(LagError::Query { source, .. }) => Err(source),
+        let sample = pgcalm_lag::sample(&mut self.client, history, Some(&self.host));
+        sample.or_else(|error| match error.downcast::<QueryFailed>() {
+            Ok(failed) => Err(failed.source),
             // Role, rights and version were looked at before; this is a server that has just become a standby.
             Err(error) => {
                 self.lacks(Subject::Replication, error.to_string(), None);
                 Ok(Sample::default())
             }
-        }
+        })
     }
 
     /// The only row of a query.

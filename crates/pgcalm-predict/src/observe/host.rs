@@ -1,11 +1,11 @@
 //! What the host tells: the device below the data directory and its caps.
 
-use pgcalm_connect::Client;
 use pgcalm_host::block_device::{DeviceStat, Disk};
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::instance::{Instance, Role};
 use pgcalm_host::throttle::{Kind, Limit};
 use pgcalm_host::{HostRoot, Unknown, block_device, instance, process, throttle};
+use pgcalm_postgres::Client;
 
 use crate::observe::shadow::ModuleCaps;
 use crate::report::Device;

@@ -7,8 +7,8 @@ mod shadow;
 
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::Client;
 use pgcalm_host::HostRoot;
+use pgcalm_postgres::Client;
 
 use crate::observe::host::Counters;
 use crate::observe::rates::Rates;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pgcalm_connect::{Caller, Client, DefaultUser, Session, Wanted};
 use pgcalm_host::HostRoot;
-use pgcalm_server::{Version, Writes};
+use pgcalm_postgres::{Caller, Client, DefaultUser, Session, Version, Wanted, Writes};
 
 use crate::report::Settings;
 
@@ -39,12 +38,12 @@ const SETTINGS: [&str; 8] = [
 ];
 
 /// Reads them.
-pub(super) fn settings(client: &mut Client) -> anyhow::Result<pgcalm_server::Settings> {
-    pgcalm_server::Settings::read(client, &SETTINGS).context("read the server's settings")
+pub(super) fn settings(client: &mut Client) -> anyhow::Result<pgcalm_postgres::Settings> {
+    pgcalm_postgres::Settings::read(client, &SETTINGS).context("read the server's settings")
 }
 
 /// Those that the report shows.
-pub(super) fn shown_settings(settings: &pgcalm_server::Settings) -> Settings {
+pub(super) fn shown_settings(settings: &pgcalm_postgres::Settings) -> Settings {
     let number = |name: &str| settings.number(name).unwrap_or(0.0);
     let on = |name: &str| settings.is_on(name).unwrap_or(true);
     Settings {

@@ -1,8 +1,7 @@
 //! What the module in shadow mode tells.
 
 use anyhow::Context;
-use pgcalm_connect::Client;
-use pgcalm_server::{Settings, module_schema};
+use pgcalm_postgres::{Client, Settings, module_schema};
 
 use crate::report::Counted;
 use pgcalm_host::Failure;

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pgcalm_connect::Client;
-use pgcalm_server::{Version, Writes};
+use pgcalm_postgres::{Client, Version, Writes};
 
 use crate::checkpoint::Options;
 use crate::checkpoint::assemble::Building;

@@ -1,8 +1,7 @@
 //! What the server's views tell of a second: transactions and WAL, where they can't be counted in the kernel.
 
 use anyhow::Context;
-use pgcalm_connect::Client;
-use pgcalm_server::Version;
+use pgcalm_postgres::{Client, Version};
 
 use crate::connection;
 use crate::target::Target;
@@ -17,7 +16,7 @@ pub struct Counters {
     pub commits: i64,
     /// Transactions aborted.
     pub aborts: i64,
-    wal: pgcalm_server::Wal,
+    wal: pgcalm_postgres::Wal,
 }
 
 /// A connection that reads them.
@@ -43,7 +42,7 @@ impl Views {
         Ok(Counters {
             commits: row.get(0),
             aborts: row.get(1),
-            wal: pgcalm_server::Wal::read(&mut self.client, self.version).context("read pg_stat_wal")?,
+            wal: pgcalm_postgres::Wal::read(&mut self.client, self.version).context("read pg_stat_wal")?,
         })
     }
 }
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn a_reset_of_the_statistics_gives_no_wild_figures() {
         let wal =
-            |bytes, records, page_images| pgcalm_server::Wal { bytes, records, page_images, ..Default::default() };
+            |bytes, records, page_images| pgcalm_postgres::Wal { bytes, records, page_images, ..Default::default() };
         let before = Counters { commits: 1000, aborts: 10, wal: wal(5_000_000, 100, 7) };
         let after = Counters { commits: 1010, aborts: 0, wal: wal(5_008_192, 101, 0) };
         let difference = after.since(&before);

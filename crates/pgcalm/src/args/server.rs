@@ -1,7 +1,7 @@
 //! Which server, of every verb that is about one.
 
 use clap::Args;
-use pgcalm_connect::Wanted;
+use pgcalm_postgres::Wanted;
 
 /// At most one of them is given.
 #[derive(Debug, Clone, Default, Args)]

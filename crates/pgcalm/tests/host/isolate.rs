@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use pgcalm_doctor::isolate::report::Report;
 use pgcalm_host::block_device::DeviceStat;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::{HostRoot, postgres, process};
-use pgcalm_isolate::report::Report;
 use pgcalm_lab::Size;
 use pgcalm_lab::device::{Device, Kind};
 use pgcalm_lab::interrupt::Interrupt;

@@ -13,10 +13,10 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pgcalm_connect::{Address, Caller, DefaultUser, Session, Wanted};
 use pgcalm_host::HostRoot;
 use pgcalm_lag::model::{LagSource, Line, Place, Standby, StandbyState, WalStatus};
-use pgcalm_lag::{History, Host, LagError, Sample, text};
+use pgcalm_lag::{History, Host, Sample, text};
+use pgcalm_postgres::{Address, Caller, DefaultUser, Session, Wanted};
 use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::server::Launch;
 use pgcalm_testkit::{need, programs, server, wait_for};
@@ -58,7 +58,7 @@ impl Server {
     }
 
     /// A session as those of the command.
-    fn watcher(&self, role: &str) -> pgcalm_connect::Client {
+    fn watcher(&self, role: &str) -> pgcalm_postgres::Client {
         let conninfo = format!("host=127.0.0.1 port={} user={role}", self.port());
         let wanted = Wanted { connect: Some(&conninfo), instance: None };
         pgcalm_lag::connect::connect(&HostRoot::default(), wanted, "pgcalm test").unwrap()
@@ -127,7 +127,7 @@ fn make_wal(client: &mut Client) {
 
 /// Who asks.
 struct Watch {
-    client: pgcalm_connect::Client,
+    client: pgcalm_postgres::Client,
     history: History,
     host: Option<Host>,
 }
@@ -354,8 +354,8 @@ fn a_stopped_server_is_given_up() {
     let mut client = address.connect().unwrap();
     let stopped = Stopped::new(client.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0));
     let error = client.query_one("SELECT 1", &[]).unwrap_err();
-    assert!(pgcalm_connect::is_lost(&error), "{error:?}");
-    let text = pgcalm_connect::with_cause(&error);
+    assert!(pgcalm_postgres::is_lost(&error), "{error:?}");
+    let text = pgcalm_postgres::with_cause(&error);
     assert!(text.contains("no answer within 5.1 s"), "{text}");
     assert!(client.is_closed());
     let again = client.query_one("SELECT 1", &[]).unwrap_err();
@@ -430,7 +430,7 @@ fn command_line(primary: &Server, standby: &Server) {
     assert!(error.contains("127.0.0.1 port 1"), "{error}");
     let mut client = standby.watcher("postgres");
     let error = pgcalm_lag::sample(&mut client, &mut History::default(), None).unwrap_err();
-    assert!(matches!(error, LagError::Standby { .. }), "{error}");
+    assert!(matches!(error.downcast_ref(), Some(pgcalm_host::Failure::Usage(_))), "{error}");
 }
 
 /// The walreceiver does not read: its kernel takes what it has room for, then the walsender waits.

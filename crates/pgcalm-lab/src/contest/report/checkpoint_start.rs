@@ -3,7 +3,7 @@
 
 use pgcalm_render::number::{printable, short};
 
-use crate::contest::report::metric::{Group, Metric};
+use crate::contest::report::metric::{START_TPS_MEAN, START_TPS_MIN};
 use crate::contest::report::{Contestant, Run};
 
 /// How long it is looked at, s.
@@ -11,78 +11,34 @@ pub const SECONDS: usize = 5;
 /// How long what they are compared with, s.
 const SECONDS_BEFORE: usize = 10;
 
-/// The worst of these seconds.
-pub static START_TPS_MIN: Metric = Metric {
-    group: Group::CheckpointStart,
-    heading: ["worst", "% of med"],
-    name: "worst second, % of the median",
-    meaning: "Transactions in the worst of the five seconds after the start of a checkpoint of the run, by those of the run's median second.",
-    optional: true,
-    value: |run| {
-        let worst = tps(run).min_by(f64::total_cmp)?;
-        percent(worst, run.tps_median)
-    },
-};
+pub(super) fn tps_min(run: &Run) -> Option<f64> {
+    let worst = tps(run).min_by(f64::total_cmp)?;
+    percent(worst, run.tps_median)
+}
 
-/// All of them.
-pub static START_TPS_MEAN: Metric = Metric {
-    group: Group::CheckpointStart,
-    heading: ["mean", "% of med"],
-    name: "mean, % of the median",
-    meaning: "Transactions per second in the five seconds after the starts of all checkpoints of the run, mean, by those of the run's \
-              median second.",
-    optional: true,
-    value: |run| {
-        let tps: Vec<f64> = tps(run).collect();
-        percent(mean(&tps)?, run.tps_median)
-    },
-};
+pub(super) fn tps_mean(run: &Run) -> Option<f64> {
+    let tps: Vec<f64> = tps(run).collect();
+    percent(mean(&tps)?, run.tps_median)
+}
 
-/// All of them, by the rate that the checkpoint ended.
-pub static START_TPS_BEFORE: Metric = Metric {
-    group: Group::CheckpointStart,
-    heading: ["mean", "% before"],
-    name: "mean, % of the ten seconds before",
-    meaning: "Transactions in the five seconds after the start of a checkpoint by those in five of the ten seconds before it; mean of \
-              the run's checkpoints. The run's median has in it what a surge leaves behind.",
-    optional: true,
-    value: |run| {
-        let shares: Vec<f64> = starts(run)
-            .into_iter()
-            .filter_map(|first| {
-                let before = run.series.tps.get(first.checked_sub(SECONDS_BEFORE)?..first)?;
-                let after = run.series.tps.get(first..first + SECONDS)?;
-                percent(mean(after)?, mean(before)?)
-            })
-            .collect();
-        mean(&shares)
-    },
-};
+pub(super) fn tps_before(run: &Run) -> Option<f64> {
+    let shares: Vec<f64> = starts(run)
+        .into_iter()
+        .filter_map(|first| {
+            let before = run.series.tps.get(first.checked_sub(SECONDS_BEFORE)?..first)?;
+            let after = run.series.tps.get(first..first + SECONDS)?;
+            percent(mean(after)?, mean(before)?)
+        })
+        .collect();
+    mean(&shares)
+}
 
-/// Their latency.
-pub static START_LATENCY_P99: Metric = Metric {
-    group: Group::CheckpointStart,
-    heading: ["p99", "ms"],
-    name: "99th percentile of latency, ms",
-    meaning: "The highest 99th percentile of latency that one of the five seconds after the start of a checkpoint of the run has.",
-    optional: true,
-    value: latency_p99,
-};
-
-/// By how much that is above what is usual.
-pub static START_LATENCY_P99_RATIO: Metric = Metric {
-    group: Group::CheckpointStart,
-    heading: ["p99", "x med"],
-    name: "99th percentile, times the median second's",
-    meaning: "The same by the 99th percentile of the median second of the run.",
-    optional: true,
-    value: |run| {
-        let mut all: Vec<f64> = run.series.latency_p99_ms.iter().copied().flatten().collect();
-        all.sort_by(f64::total_cmp);
-        let median = *all.get(all.len() / 2)?;
-        ratio(latency_p99(run)?, median)
-    },
-};
+pub(super) fn latency_p99_ratio(run: &Run) -> Option<f64> {
+    let mut all: Vec<f64> = run.series.latency_p99_ms.iter().copied().flatten().collect();
+    all.sort_by(f64::total_cmp);
+    let median = *all.get(all.len() / 2)?;
+    ratio(latency_p99(run)?, median)
+}
 
 /// How checkpoints begin with each contestant, in one line; none if no run has the start of one.
 pub fn sentence(contestants: &[Contestant]) -> Option<String> {
@@ -128,7 +84,7 @@ fn tps(run: &Run) -> impl Iterator<Item = f64> + '_ {
     seconds(run).into_iter().filter_map(move |second| run.series.tps.get(second).copied())
 }
 
-fn latency_p99(run: &Run) -> Option<f64> {
+pub(super) fn latency_p99(run: &Run) -> Option<f64> {
     seconds(run)
         .into_iter()
         .filter_map(|second| run.series.latency_p99_ms.get(second).copied().flatten())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::contest::report::chart::Runs;
 use crate::contest::report::glossary::TERMS;
-use crate::contest::report::{Report, chart, conditions, reading, tables};
+use crate::contest::report::{Cap, Report, Run, chart, conditions, reading, tables};
 use crate::report;
 use crate::report::{Shown, settings, style};
 
@@ -27,6 +27,16 @@ impl Shown for Report {
         document.sections.extend(sections(self));
         document.scripts = Some(scripts(self));
         document
+    }
+
+    fn completed(mut self) -> Self {
+        if self.cap == Cap::default() {
+            self.cap = Cap::of_mechanism(&self.host.cap_mechanism);
+        }
+        for contestant in &mut self.contestants {
+            contestant.runs.iter_mut().for_each(Run::complete);
+        }
+        self
     }
 }
 

@@ -56,6 +56,13 @@ impl Shown for Report {
         document.scripts = Some(scripts(&contest));
         document
     }
+
+    fn completed(mut self) -> Self {
+        for contestant in &mut self.contestants {
+            contestant.total.complete();
+        }
+        self
+    }
 }
 
 /// A table with a column for each contestant.

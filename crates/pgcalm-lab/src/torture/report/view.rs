@@ -222,7 +222,7 @@ pub(super) mod tests {
 
     pub fn report() -> Report {
         Report {
-            scenario: super::super::SCENARIO.into(),
+            scenario: crate::torture::HELP.name.into(),
             host: Host::of_a_test("cgroup-v1-root"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
             server_settings: BTreeMap::from([("pg_calm.mode".into(), "on".into())]),

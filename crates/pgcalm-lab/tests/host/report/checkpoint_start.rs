@@ -1,9 +1,8 @@
 //! What the first seconds of checkpoints come to.
 
-use pgcalm_lab::contest::report::checkpoint_start::{
-    START_LATENCY_P99, START_LATENCY_P99_RATIO, START_TPS_BEFORE, START_TPS_MEAN, START_TPS_MIN,
+use pgcalm_lab::contest::report::metric::{
+    Metric, START_LATENCY_P99, START_LATENCY_P99_RATIO, START_TPS_BEFORE, START_TPS_MEAN, START_TPS_MIN,
 };
-use pgcalm_lab::contest::report::metric::Metric;
 use pgcalm_lab::contest::report::{Contestant, Run, checkpoint_start};
 use pgcalm_lab::report::Shown;
 

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use pgcalm_connect::{Address, Caller, DefaultUser, Session};
+use pgcalm_postgres::{Address, Caller, DefaultUser, Session};
 use postgres::error::SqlState;
 
 use self::server::{PASSWORD, Server};

@@ -1,0 +1,162 @@
+//! Lifting limits: each process goes back to the group that it was in, and the group goes.
+
+use std::path::Path;
+
+use anyhow::Context;
+use pgcalm_host::process::Process;
+use pgcalm_host::{HostRoot, cgroup};
+
+use crate::isolate::inventory::Inventory;
+use crate::isolate::plan::Step;
+use crate::isolate::report::Report;
+use crate::isolate::state::State;
+use crate::isolate::{select, state};
+use pgcalm_host::Failure;
+
+/// Scans for processes that were forked in the group meanwhile.
+const SCANS: u32 = 100;
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Data directory, port or process id; all isolated instances if not given.
+    pub instance: Option<String>,
+    /// Only say what would be done.
+    pub plan: bool,
+}
+
+/// Clears one isolated instance, or all. `interrupted` ends it while it waits for another command, not once it has begun:
+/// the rest takes a moment.
+pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
+    let _lock = match options.plan {
+        true => None,
+        false => Some(state::lock_to_change(root, interrupted)?),
+    };
+    let inventory = Inventory::take(root)?;
+    let states = state::read_all(root)?;
+    let chosen: Vec<&State> = match &options.instance {
+        Some(name) => vec![choose(&inventory, &states, name)?],
+        None => states.iter().collect(),
+    };
+    let mut report = inventory.report("clear", &[]);
+    for state in chosen {
+        let others: Vec<State> = states.iter().filter(|s| *s != state).cloned().collect();
+        let steps = if options.plan { steps(root, state, &others)? } else { undo(root, state, &others)? };
+        report.steps.extend(steps.iter().map(Step::described));
+    }
+    report.applied = !options.plan && !report.steps.is_empty();
+    Ok(report)
+}
+
+/// The instance may have ended: then its group is known by the data directory or the former process id.
+fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow::Result<&'a State> {
+    let running = select::instance(inventory, name);
+    let found = match &running {
+        Ok(instance) => {
+            let postmaster = &instance.postmaster;
+            let now = |state: &&State| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks);
+            // Else what is left of before the server was restarted.
+            let before = |state: &&State| state.data_directory == instance.data_directory;
+            states.iter().find(now).or_else(|| states.iter().find(before))
+        }
+        Err(_) => states.iter().find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
+    };
+    match (found, running) {
+        (Some(state), _) => Ok(state),
+        (None, Err(error)) => Err(error.into()),
+        (None, Ok(instance)) => Err(Failure::Usage(format!(
+            "--instance {name}: {} has no limits that pgcalm isolate set; see pgcalm isolate show",
+            instance.data_directory.display()
+        ))
+        .into()),
+    }
+}
+
+/// Everything that is to be done at this moment.
+fn steps(root: &HostRoot, state: &State, others: &[State]) -> anyhow::Result<Vec<Step>> {
+    if !root.path(&state.group).exists() {
+        return Ok(Vec::new());
+    }
+    let mut steps = controllers(state, others);
+    steps.extend(moves(root, state)?);
+    steps.push(Step::RemoveGroup(state.group.clone()));
+    Ok(steps)
+}
+
+/// Switched off first: while they are on, the former group takes no processes.
+fn controllers(state: &State, others: &[State]) -> Vec<Step> {
+    // Another isolated instance beside this one needs them still, and takes them over.
+    if others.iter().any(|other| other.former == state.former) {
+        return Vec::new();
+    }
+    state
+        .controllers
+        .iter()
+        .rev()
+        .map(|controller| Step::Write {
+            file: state.former.join("cgroup.subtree_control"),
+            value: format!("-{controller}"),
+        })
+        .collect()
+}
+
+fn moves(root: &HostRoot, state: &State) -> anyhow::Result<Vec<Step>> {
+    let members = match cgroup::members(root, &state.group) {
+        Ok(members) => members,
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut steps = Vec::new();
+    for pid in members {
+        let process = match Process::read(root, pid) {
+            Ok(process) => process,
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let noted = state.moved.iter().find(|moved| (moved.pid, moved.start_ticks) == (pid, process.start_ticks));
+        // What was forked in the group goes where its server goes, and so does what came from a group that has gone.
+        let to = noted.map(|moved| &moved.former).filter(|former| root.path(former).exists()).unwrap_or(&state.former);
+        steps.push(Step::Move { pid, start_ticks: process.start_ticks, to: to.clone() });
+    }
+    Ok(steps)
+}
+
+/// Undoes an isolation and forgets it.
+pub(crate) fn undo(root: &HostRoot, state: &State, others: &[State]) -> anyhow::Result<Vec<Step>> {
+    let mut made = Vec::new();
+    if root.path(&state.group).exists() {
+        // The root group takes processes while controllers are on, and others may have come to need them there. All groups
+        // but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
+        let is_root = !root.path(state.former.join("cgroup.type")).exists();
+        for step in controllers(state, others) {
+            match step.apply(root) {
+                Ok(()) => made.push(step),
+                Err(_) if is_root => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for _ in 0..SCANS {
+            let moves = moves(root, state)?;
+            if moves.is_empty() {
+                break;
+            }
+            for step in moves {
+                step.apply(root)?;
+                made.push(step);
+            }
+        }
+        let remove = Step::RemoveGroup(state.group.clone());
+        remove.apply(root).with_context(|| {
+            format!("{} is noted still, and pgcalm isolate clear tries again", state.group.display())
+        })?;
+        made.push(remove);
+    }
+    let heir = others.iter().find(|other| other.former == state.former);
+    if let Some(heir) = heir.filter(|_| !state.controllers.is_empty()) {
+        let mut heir = heir.clone();
+        heir.controllers = state.controllers.clone();
+        heir.save(root)?;
+    }
+    state.forget(root)?;
+    Ok(made)
+}

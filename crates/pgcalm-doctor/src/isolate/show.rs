@@ -1,0 +1,40 @@
+//! The instances and what they are under.
+
+use pgcalm_host::HostRoot;
+
+use crate::isolate::inventory::Inventory;
+use crate::isolate::report::Report;
+use crate::isolate::state;
+
+/// Describes all instances.
+pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
+    let inventory = Inventory::take(root)?;
+    let all: Vec<_> = inventory.found.instances.iter().collect();
+    let mut report = inventory.report("show", &all);
+    // Unreadable without root, and then there is nothing to say.
+    for state in state::read_all(root).unwrap_or_default() {
+        let runs = all.iter().any(|instance| {
+            (instance.postmaster.pid, instance.postmaster.start_ticks) == (state.pid, state.start_ticks)
+        });
+        let data = state.data_directory.display();
+        let clear = format!("pgcalm isolate clear --instance {data}");
+        if runs && !state.complete {
+            report.notes.push(format!(
+                "Setting limits on {data} has begun and not ended: it is under way, or was killed half-way, and then {clear} \
+                 puts back what it did."
+            ));
+        } else if runs && let Some(holder) = state.holder.filter(|holder| !holder.runs(root)) {
+            report.notes.push(format!(
+                "The limits on {data} were to end with process {}, which was killed: {clear} lifts them.",
+                holder.pid
+            ));
+        }
+        if !runs {
+            report.notes.push(format!(
+                "Group {} of {data} is left although that instance has ended: {clear} removes it.",
+                state.group.display()
+            ));
+        }
+    }
+    Ok(report)
+}
