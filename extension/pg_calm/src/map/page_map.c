@@ -3,24 +3,21 @@
  * page_map.c
  *	  Pages written to the kernel but not yet flushed to the device.
  *
- * See page_map.h for the invariants.  This file uses nothing of the server
- * but its atomics and spinlocks, so that test/page_map_test.c can run it in
- * threads.
+ * See page_map.h for the invariants.  Only atomics and spinlocks are the server's, so that
+ * test/page_map_test.c can run it in threads.
  *
  * Locks.  There are three kinds of spinlocks, taken in this order:
  * 1. of a bucket: hash chains, and who an entry stands for;
  * 2. of a file: which regions it has;
  * 3. of the memory: what is free.
- * Each is held for a bounded number of instructions: for one chain, one region,
- * one free list.
+ * Each is held for a bounded number of instructions: one chain, one region, one free list.
  *
  * A file that goes, or that is reclaimed because room is short and nothing is marked in
  * it, is taken out of its chain, and its incarnation changes, before its regions are given
  * back one by one.  A region is added only under the file's lock and to the incarnation
  * that the marker knows, so none comes after that.  A marker looks at the incarnation
  * again after it has set its bits, and tracks the file and marks anew if it changed.  So it can
- * leave a spurious bit in a region that has become another file's; that costs one needless
- * flush of a clean page.
+ * leave a spurious bit in a region that has become another file's: a needless flush, no more.
  *
  * Who looks for marks walks the set of files that may have any.  A marker adds its file after
  * it has counted its marks, if it isn't there; page_map_settle removes a file, then looks at
@@ -512,9 +509,8 @@ page_map_forget_file(PageMap *map, uint32 file, uint32 incarnation)
 }
 
 /*
- * Free files in which nothing is marked, nor was since this came by last, going on with the
- * file after the one that it ended with.  Returns how many.  For one process at a time: the
- * worker.
+ * Free files in which nothing is marked, nor was since this came by last, going on after the one
+ * that it ended with.  Returns how many.  For one process at a time: the worker.
  */
 uint32
 page_map_reclaim(PageMap *map, uint32 max_files)
@@ -522,7 +518,7 @@ page_map_reclaim(PageMap *map, uint32 max_files)
 	uint32 released = 0;
 	uint32 high;
 
-	/* an entry that was never used is being set up by whoever takes it */
+	/* who takes an entry that was never used sets it up meanwhile */
 	SpinLockAcquire(&map->memory_lock.lock);
 	high = map->files_high;
 	SpinLockRelease(&map->memory_lock.lock);
