@@ -1,0 +1,10 @@
+use pgcalm_schema::Document;
+
+use crate::report::list::Incidents;
+
+#[test]
+fn schema_file_matches_the_model_and_describes_every_field() {
+    let documents: [Document; 1] = [("incident", schemars::schema_for!(Incidents).to_value())];
+    pgcalm_schema::files_match(env!("CARGO_PKG_NAME"), &documents);
+    pgcalm_schema::every_field_is_described(&documents);
+}
