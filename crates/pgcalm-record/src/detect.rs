@@ -18,7 +18,7 @@ use crate::stuck::{Looks, Target};
 const AROUND: usize = 60;
 
 /// So many good seconds in a row end an incident.
-const GOOD_AT_END: usize = 5;
+const GOOD_AT_END: usize = 3;
 
 /// After so many seconds a stall is what is usual from now on.
 const LONGEST: usize = 600;
@@ -316,7 +316,7 @@ impl Server {
 
 /// One second's worth of commits was lost, or sessions stood in a queue, or the server did not answer.
 fn is_worth_it(open: &Open) -> bool {
-    let bad = || open.seconds.iter().filter(|(_, bad)| *bad).map(|(second, _)| second);
+    let bad = || open.seconds[open.first..=open.last].iter().filter(|(_, bad)| *bad).map(|(second, _)| second);
     let hung = bad().any(|second| matches!(second.answer, Answer::Hung(_)));
     let piled = bad().filter(|second| second.slow >= 3).count() >= 2;
     let late = bad().filter(|second| second.answer_seconds > 1.0).count() >= 2;

@@ -235,8 +235,9 @@ pub fn cure(cause: Cause) -> Cure {
     let command = match (rule.doctor, cause) {
         (_, LockPileUp) => "sudo pgcalm trace locks".to_string(),
         (Some(_), SlowSynchronousStandby) => "pgcalm lag".to_string(),
-        (Some(doctor), _) => format!("sudo pgcalm doctor --apply --only {doctor}"),
-        (None, _) => "sudo pgcalm doctor".to_string(),
+        // Of these rules it is the only one that doctor can apply itself.
+        (Some("max-wal-size"), _) => "sudo pgcalm doctor --apply --only max-wal-size".to_string(),
+        _ => "sudo pgcalm doctor".to_string(),
     };
     Cure { rule: rule.doctor.map(str::to_string), text: rule.cure.to_string(), command }
 }
@@ -308,7 +309,12 @@ impl Window<'_> {
         let checkpoint = self.during.iter().find(under_way).and_then(|second| second.checkpoint.as_ref());
         let requested = self.grown(|second| second.checkpoints_requested);
         let timed = self.grown(|second| second.checkpoints_timed);
+        let waited_for = |second: &&Second| second.events.iter().any(|(event, _)| event.starts_with("IPC:Checkpoint"));
         match checkpoint.and_then(|checkpoint| checkpoint.reason.as_deref()) {
+            None if self.during.iter().any(waited_for) => {
+                "A checkpoint that a session asked for and waited for (CHECKPOINT, or a database made or dropped)"
+                    .to_string()
+            }
             Some(reason) => format!("A checkpoint ({reason})"),
             None if requested && !timed => "A checkpoint (asked for, by WAL or a command)".to_string(),
             None if timed && !requested => "A checkpoint (by time)".to_string(),

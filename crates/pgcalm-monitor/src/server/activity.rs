@@ -48,11 +48,20 @@ pub fn ask_maintenance(session: &mut Session) -> Result<Vec<Maintenance>, Error>
     let of = |row: &postgres::Row| {
         Ok(Maintenance {
             kind: row.text("kind")?.unwrap_or_default(),
-            object: row.text("object")?,
+            object: row.text("object")?.map(|object| table_of(&object).to_string()),
             phase: row.text("phase")?,
         })
     };
     rows.iter().map(of).collect()
+}
+
+/// The table in what an autovacuum worker says of itself, as `VACUUM ANALYZE public.t (to prevent wraparound)`.
+fn table_of(activity: &str) -> &str {
+    let mut rest = activity.trim();
+    while let Some(next) = ["VACUUM ", "ANALYZE "].iter().find_map(|word| rest.strip_prefix(word)) {
+        rest = next;
+    }
+    rest.split(" (to prevent").next().unwrap_or(rest)
 }
 
 /// Who waits for whom.
@@ -192,6 +201,13 @@ mod tests {
         // Those of PostgreSQL 17 have their names already.
         name_holds(&mut activity, 3);
         assert_eq!(activity.sessions_by_cause()[&WaitCause::Guard], 3);
+    }
+
+    #[test]
+    fn an_autovacuum_worker_tells_its_table() {
+        assert_eq!(table_of("VACUUM ANALYZE public.t (to prevent wraparound)"), "public.t");
+        assert_eq!(table_of("ANALYZE public.t"), "public.t");
+        assert_eq!(table_of("postgres 16384"), "postgres 16384");
     }
 
     #[test]

@@ -20,8 +20,11 @@ const LONGEST_STEP: f64 = 3.0;
 /// Makes it. `ended_by` says why it ended where not by itself.
 pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) -> Incident {
     let during: Vec<&Second> = open.seconds[open.first..=open.last].iter().map(|(second, _)| second).collect();
-    let bad: Vec<&Second> = open.seconds.iter().filter(|(_, bad)| *bad).map(|(second, _)| second).collect();
-    let before: Vec<&Second> = open.seconds[..open.first].iter().map(|(second, _)| second).collect();
+    let bad: Vec<&Second> =
+        open.seconds[open.first..=open.last].iter().filter(|(_, bad)| *bad).map(|(second, _)| second).collect();
+    // Those of an incident shortly before are no measure.
+    let before: Vec<&Second> =
+        open.seconds[..open.first].iter().filter(|(_, bad)| !*bad).map(|(second, _)| second).collect();
     let stuck = open.looks.all();
     let window = Window { during: bad.clone(), before, usual: open.usual, stuck: &stuck };
     let mut verdicts = verdict::judge(&window);
@@ -118,9 +121,10 @@ fn chain(cause: Cause, bad: &[&Second], stuck: &[Stuck], open: &Open) -> Vec<Str
     if let Some(most) = most_often(&phases) {
         chain.push(format!("checkpoint, {most} phase"));
     }
-    let kinds: Vec<String> = bad.iter().flat_map(|second| &second.maintenance).map(named).collect();
-    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
-    chain.extend(most_often(&kinds).map(str::to_string));
+    if matches!(cause, Cause::BackupCheckpoint | Cause::BackupReads) {
+        let runs = bad.iter().flat_map(|second| &second.maintenance);
+        chain.extend(runs.filter(|one| matches!(one.kind.as_str(), "base_backup" | "dump")).map(named).next());
+    }
     if let Some(first) = stuck.first() {
         let place = first.stack.first().map_or(String::new(), |frame| format!(" in the kernel, in {frame}"));
         chain.push(format!("{} stuck{place}", first.process));

@@ -8,6 +8,9 @@ use super::Item;
 /// A new dictionary is begun after this time: by then servers may have come and gone.
 const DICTIONARY_MS: u64 = 3_600_000;
 
+/// And for a sample that is so many times as long as it: the first ones lack what servers have not answered yet.
+const LONGER: f64 = 1.2;
+
 const LEVEL: i32 = 3;
 
 /// The longest sample that is believed to be one.
@@ -16,7 +19,13 @@ const LONGEST: usize = 256 << 20;
 /// Compresses samples with an earlier one as the dictionary, which makes them a fifth of what they are alone.
 #[derive(Default)]
 pub struct Packer {
-    dictionary: Option<(u64, zstd::bulk::Compressor<'static>)>,
+    dictionary: Option<Dictionary>,
+}
+
+struct Dictionary {
+    id: u64,
+    length: usize,
+    compressor: zstd::bulk::Compressor<'static>,
 }
 
 impl Packer {
@@ -24,16 +33,25 @@ impl Packer {
     pub fn pack(&mut self, host: &Host) -> anyhow::Result<Vec<Item>> {
         let json = serde_json::to_vec(host)?;
         let mut items = Vec::new();
-        let is_current = |began: u64| host.time_ms >= began && host.time_ms - began < DICTIONARY_MS;
-        if !self.dictionary.as_ref().is_some_and(|(began, _)| is_current(*began)) {
-            let compressor = zstd::bulk::Compressor::with_dictionary(LEVEL, &json)?;
-            self.dictionary = Some((host.time_ms, compressor));
-            items.push(Item::Dictionary { id: host.time_ms, json: zstd::bulk::compress(&json, LEVEL)? });
-        }
-        if let Some((id, compressor)) = &mut self.dictionary {
-            let packed = compressor.compress(&json)?;
-            items.push(Item::Sample { time_ms: host.time_ms, dictionary: *id, length: json.len(), packed });
-        }
+        let is_current = |dictionary: &Dictionary| {
+            host.time_ms >= dictionary.id
+                && host.time_ms - dictionary.id < DICTIONARY_MS
+                && (json.len() as f64) < LONGER * dictionary.length as f64
+        };
+        let current = self.dictionary.take().filter(is_current);
+        let dictionary = match current {
+            Some(dictionary) => self.dictionary.insert(dictionary),
+            None => {
+                items.push(Item::Dictionary { id: host.time_ms, json: zstd::bulk::compress(&json, LEVEL)? });
+                self.dictionary.insert(Dictionary {
+                    id: host.time_ms,
+                    length: json.len(),
+                    compressor: zstd::bulk::Compressor::with_dictionary(LEVEL, &json)?,
+                })
+            }
+        };
+        let packed = dictionary.compressor.compress(&json)?;
+        items.push(Item::Sample { time_ms: host.time_ms, dictionary: dictionary.id, length: json.len(), packed });
         Ok(items)
     }
 }

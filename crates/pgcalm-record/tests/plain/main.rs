@@ -3,6 +3,7 @@
 #[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
 mod support;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -70,13 +71,14 @@ fn load(servers: &Servers, server: usize, clients: usize) -> Vec<Running> {
         server,
         "CREATE TABLE t (i int PRIMARY KEY, n int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 100) i",
     );
+    // Each statement is a message of its own: commits within a procedure are counted at its end.
     let client = |number: usize| {
-        let sql = format!(
-            "DO $$ BEGIN LOOP UPDATE t SET n = n + 1 WHERE i = {}; COMMIT; PERFORM pg_sleep(0.01); END LOOP; END $$",
-            number + 1
-        );
-        let mut psql = servers.servers[server].psql();
-        Running(psql.args(["-c", &sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        let psql = &mut servers.servers[server].psql();
+        let psql = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = psql.spawn().unwrap();
+        let text = format!("UPDATE t SET n = n + 1 WHERE i = {} \\watch 0.02\n", number + 1);
+        child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        Running(child)
     };
     (0..clients).map(client).collect()
 }
@@ -111,7 +113,6 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
     // Held until the client's input ends, idle in its transaction.
     let mut psql = servers.servers[server].psql();
     let mut holder = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    use std::io::Write;
     let mut input = holder.stdin.take().unwrap();
     input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
     input.flush().unwrap();
