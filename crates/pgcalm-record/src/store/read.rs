@@ -1,6 +1,7 @@
 //! Reading: by anybody, beside the recorder.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use pgcalm_monitor::model::{Host, IncidentCount};
@@ -107,12 +108,15 @@ impl Reader {
             let mut rows = statement.query(params![clip(from_ms), clip(to_ms)])?;
             while let Some(row) = rows.next()? {
                 let (id, length, packed): (i64, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                if !dictionaries.contains_key(&id) {
-                    let sql = "SELECT json FROM dictionary WHERE id = ?1";
-                    let json: Vec<u8> = self.connection.query_row(sql, [id], |row| row.get(0))?;
-                    dictionaries.insert(id, sample::unpack_dictionary(&json)?);
-                }
-                take(sample::unpack(&packed, usize::try_from(length)?, &dictionaries[&id])?);
+                let dictionary = match dictionaries.entry(id) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let sql = "SELECT json FROM dictionary WHERE id = ?1";
+                        let json: Vec<u8> = self.connection.query_row(sql, [id], |row| row.get(0))?;
+                        new.insert(sample::unpack_dictionary(&json)?)
+                    }
+                };
+                take(sample::unpack(&packed, usize::try_from(length)?, dictionary)?);
             }
             Ok(())
         };
