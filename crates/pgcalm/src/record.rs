@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use pgcalm_host::Failure;
 use pgcalm_monitor::{Monitor, Options};
+use pgcalm_record::incident::Incident;
 use pgcalm_record::report::card;
 use pgcalm_record::report::list;
 use pgcalm_record::report::list::Incidents;
@@ -10,11 +11,15 @@ use pgcalm_record::store::{DIRECTORY, Limits, Reader, StoreError};
 use pgcalm_record::{now, recorder, when};
 use pgcalm_trace::stop::Stop;
 
+use crate::args::json::JsonArg;
 use crate::args::record::{IncidentArgs, IncidentsArgs, RecordArgs};
 use crate::output;
 
 /// How long `pgcalm` without arguments waits for servers.
 const PATIENCE: Duration = Duration::from_secs(6);
+
+/// How far from a moment that was asked for a stall may be.
+const MINUTE_MS: u64 = 60_000;
 
 /// Records until a signal ends it, which is no error.
 pub fn run(args: RecordArgs) -> anyhow::Result<()> {
@@ -56,8 +61,6 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
 
 /// Shows one.
 pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
-    output::check_writable("--json", args.json.file())?;
-    output::check_writable("--html", args.html.as_deref())?;
     let dir = &args.dir.dir;
     let found = open(dir)?.incident(args.id).map_err(StoreError::failure)?;
     let Some(incident) = found else {
@@ -68,9 +71,32 @@ pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
         ))
         .into());
     };
-    let document = card::document(&incident);
-    output::present(&args.json, &incident, &document.text())?;
-    if let Some(file) = &args.html {
+    show(&incident, args.html.as_deref(), &args.json)
+}
+
+/// Shows what stalled at a moment.
+pub fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+    let at = when::parse("--at", text, &when::now())?;
+    let reader = open(dir)?;
+    // A time of day names a minute.
+    let around = |incident: &Incident| incident.started_ms <= at + MINUTE_MS && at <= incident.ended_ms + MINUTE_MS;
+    let far = |incident: &Incident| incident.started_ms.abs_diff(at).min(incident.ended_ms.abs_diff(at));
+    let incidents = reader.incidents(at.saturating_sub(MINUTE_MS)).map_err(StoreError::failure)?;
+    let Some(incident) = incidents.into_iter().filter(around).min_by_key(far) else {
+        let range = reader.range().map_err(StoreError::failure)?;
+        let recorded = range.is_some_and(|(first, last)| (first..=last).contains(&at));
+        let why = if recorded { "nothing stalled then" } else { "nothing was recorded then" };
+        return Err(Failure::Usage(format!("--at {text}: {why}; pgcalm incidents lists what stalled")).into());
+    };
+    show(&incident, html, json)
+}
+
+fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+    output::check_writable("--json", json.file())?;
+    output::check_writable("--html", html)?;
+    let document = card::document(incident);
+    output::present(json, incident, &document.text())?;
+    if let Some(file) = html {
         output::write(file, &document.html())?;
         output::say(&format!("HTML: {}", file.display()));
     }

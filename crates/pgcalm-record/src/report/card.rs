@@ -139,14 +139,11 @@ fn charts(incident: &Incident) -> Vec<Chart> {
     let usual = incident
         .usual_commits_per_second
         .map(|usual| Limit { value: usual, label: format!("usual: {}", short(usual)) });
+    // Drawn apart, so that the one does not lie on the other.
+    let good = values(|moment| moment.commits.filter(|_| !moment.bad));
     let bad = values(|moment| moment.commits.filter(|_| moment.bad));
-    let mut commits = Chart::of(
-        "Commits per second",
-        "commits",
-        vec![entry(0, values(|moment| moment.commits)), entry(1, bad)],
-        Scale::Linear,
-        usual,
-    );
+    let mut commits =
+        Chart::of("Commits per second", "commits", vec![entry(0, good), entry(1, bad)], Scale::Linear, usual);
     let begin = incident.timeline.first().map_or(incident.started_ms, |moment| moment.time_ms);
     let stall = incident.started_ms.saturating_sub(begin) / 1000;
     commits.note = format!(
