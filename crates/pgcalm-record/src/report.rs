@@ -4,3 +4,6 @@ pub mod build;
 pub mod card;
 pub mod list;
 pub mod time;
+
+#[cfg(test)]
+mod tests;

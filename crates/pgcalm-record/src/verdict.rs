@@ -696,7 +696,9 @@ fn device_at_cap(window: &Window) -> Option<Found> {
 fn cpu_busy(window: &Window) -> Option<Found> {
     let (busy, before) = window.means(|second| second.cpu.map(|cpu| cpu.busy));
     let (some, some_before) = window.means(|second| second.pressure.map(|pressure| pressure.cpu_some));
-    (busy >= 0.95 && busy >= before + 0.1).then(|| {
+    // Others may keep the processors busy while sessions wait for something else.
+    let runs = window.waiting(&[WaitCause::Cpu]);
+    (busy >= 0.95 && busy >= before + 0.1 && runs >= 0.4).then(|| {
         (
             "All processors were busy, and tasks waited for one.".to_string(),
             vec![

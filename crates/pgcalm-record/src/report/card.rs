@@ -108,7 +108,8 @@ fn held(incident: &Incident) -> Table {
 
 fn proof(section: &mut Section, incident: &Incident) {
     section.add(Block::Charts(charts(incident)));
-    section.add(Block::Elsewhere(vec![Block::Text(format!("commits    {}", bars(&incident.timeline)))]));
+    let usual = incident.usual_commits_per_second;
+    section.add(Block::Elsewhere(vec![Block::Text(format!("commits    {}", bars(&incident.timeline, usual)))]));
     section.add(Block::Elsewhere(vec![Block::Text(format!("stalled    {}", marks(&incident.timeline)))]));
     section.table(evidence(&incident.evidence));
     for other in &incident.also {
@@ -178,11 +179,12 @@ fn by_second(timeline: &[Moment]) -> Vec<Option<Moment>> {
     seconds
 }
 
-/// Commits as one character each second.
-fn bars(timeline: &[Moment]) -> String {
+/// Commits as one character each second, from nothing to half more than usual: those that had waited come at once.
+fn bars(timeline: &[Moment], usual: Option<f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let seconds = around(timeline);
     let most = seconds.iter().flatten().filter_map(|moment| moment.commits).fold(0.0, f64::max);
+    let most = usual.map_or(most, |usual| most.min(1.5 * usual));
     let bar = |moment: &Option<Moment>| match moment.as_ref().and_then(|moment| moment.commits) {
         Some(commits) if most > 0.0 => BARS[((commits / most * 7.0).round() as usize).min(7)],
         Some(_) => BARS[0],

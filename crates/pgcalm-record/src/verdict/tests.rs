@@ -160,6 +160,11 @@ fn each_cause_is_told_by_its_signs() {
     });
     expect(CpuQuota, &[], &|second| second.group.as_mut().unwrap().throttled = Some(0.7));
     expect(CpuSteal, &[], &|second| second.cpu = Some(Cpu { busy: 0.5, steal: 0.4 }));
+    let busy_with_others = causes(&[], |second| {
+        waits(second, Lock, "Lock:tuple");
+        second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 });
+    });
+    assert_eq!(busy_with_others, [LockPileUp]);
     expect(CpuBusy, &[], &|second| second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 }));
     expect(SlowSynchronousStandby, &[], &|second| {
         waits(second, SynchronousReplication, "IPC:SyncRep");
