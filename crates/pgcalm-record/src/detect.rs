@@ -26,6 +26,9 @@ const LONGEST: usize = 600;
 /// So many seconds without a connection end an incident: the server was stopped.
 const AWAY_AT_END: usize = 5;
 
+/// After so many samples without it an instance is forgotten, and what was usual for it.
+const FORGOTTEN: usize = 3600;
+
 /// A longer time between two samples is a gap: the recorder or the machine was stopped, or the clock was set.
 const GAP_MS: u64 = 10_000;
 
@@ -62,6 +65,8 @@ struct Server {
     subject: Subject,
     baseline: Baseline,
     recent: VecDeque<(Second, bool)>,
+    /// Samples in which it was not there.
+    absent: usize,
     last_asked: Option<u64>,
     last_commits: Option<f64>,
     open: Option<Open>,
@@ -91,6 +96,7 @@ impl Detector {
         for instance in &host.instances {
             let server = self.servers.entry(instance.identity.name.clone()).or_default();
             server.subject.update(instance);
+            server.absent = 0;
             let second = Second::of(host, instance, server.last_asked);
             server.last_asked = instance.sampled_ms.or(server.last_asked);
             let bad = server.push(second.clone(), &mut step.incidents);
@@ -99,12 +105,15 @@ impl Detector {
         // One that is stopped is found no more.
         for (name, server) in &mut self.servers {
             if !host.instances.iter().any(|instance| instance.identity.name == *name) {
+                server.absent += 1;
                 server.push(
                     Second { time_ms: host.time_ms, answer: Answer::Away, ..Second::default() },
                     &mut step.incidents,
                 );
             }
         }
+        // One that was given another port does not come back.
+        self.servers.retain(|_, server| server.absent < FORGOTTEN);
         step
     }
 

@@ -664,7 +664,12 @@ fn kernel_flusher(window: &Window) -> Option<Found> {
     let (writeback, before) = window.means(|second| Some(second.memory.writeback_bytes as f64));
     let (written, written_before) = window.means(|second| second.data.as_ref().map(|disk| disk.write_bytes));
     let idle = window.phase(&[CheckpointPhase::Idle, CheckpointPhase::Write, CheckpointPhase::Unknown]);
-    let comes = writeback >= 3.0 * before + f64::from(4 << 20) || written >= 3.0 * written_before + f64::from(4 << 20);
+    // Scattered pages take operations, not bytes; WAL that grows takes them itself.
+    let (writes, writes_before) = window.means(|second| second.data.as_ref().map(|disk| disk.writes));
+    let (wal, wal_before) = window.means(|second| Some(second.wal_bytes));
+    let comes = writeback >= 3.0 * before + f64::from(4 << 20)
+        || written >= 3.0 * written_before + f64::from(4 << 20)
+        || writes >= 2.0 * writes_before && wal <= 1.5 * wal_before;
     (idle >= 0.5 && comes && window.is_full(data) >= 0.5 && window.waiting_for_io() >= 0.2).then(|| {
         let mut rows = vec![evidence("page cache being written", bytes(writeback), bytes(before))];
         rows.extend(disk_evidence(window, data));

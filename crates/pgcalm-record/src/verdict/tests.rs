@@ -140,6 +140,10 @@ fn each_cause_is_told_by_its_signs() {
         busy_with(second, Wal, "IO:WALSync");
         second.memory.writeback_bytes = 90 * MB;
     });
+    expect(KernelFlusher, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.data.as_mut().unwrap().write_bytes = 4e6;
+    });
     expect(WalAtCap, &[], &|second| {
         busy_with(second, WalLock, "LWLock:WALWrite");
         second.wal_bytes = 1.8e7;
@@ -211,6 +215,7 @@ fn each_cause_is_told_by_its_signs() {
     });
     expect(DeviceAtCap, &[], &|second| {
         busy_with(second, DataIo, "IO:DataFileExtend");
+        second.wal_bytes = 4e6;
         second.data.as_mut().unwrap().write_bytes = 4e6;
     });
     expect(VolumeHung, &[], &|second| {
