@@ -13,6 +13,7 @@ use pgcalm_monitor::model::Host;
 use rustix::mm::MlockAllFlags;
 
 use crate::detect::Detector;
+use crate::incident::Incident;
 use crate::place;
 use crate::store::{Item, Limits, Packer, Reader, StoreError, Writer};
 use crate::stuck::Looker;
@@ -107,9 +108,16 @@ fn judge_again(directory: &std::path::Path, detector: &mut Detector, say: fn(&st
     let mut items = Vec::new();
     let read = Reader::open(directory).and_then(|reader| {
         let from = now_ms().saturating_sub(LOOK_BACK_MS);
+        let known = reader.incidents(from)?;
+        // Judged by less of what was before, one that is known may seem to have begun a second sooner or later.
+        let is_new = |incident: &Incident| {
+            let overlaps =
+                |other: &Incident| other.started_ms <= incident.ended_ms && incident.started_ms <= other.ended_ms;
+            !known.iter().any(|other| other.server == incident.server && overlaps(other))
+        };
         reader.samples(from, now_ms(), |host| {
             let step = detector.push(&host);
-            items.extend(step.incidents.into_iter().map(|incident| Item::Incident(Box::new(incident))));
+            items.extend(step.incidents.into_iter().filter(is_new).map(|incident| Item::Incident(Box::new(incident))));
         })
     });
     if let Err(error) = read {

@@ -132,7 +132,13 @@ fn a_recorder_that_is_killed_in_a_stall_tells_of_it_when_it_comes_back() {
     let incident = incidents(directory.path()).remove(0);
     assert_eq!(incident.cause, Cause::LockPileUp, "{incident:#?}");
     assert!(incident.seconds >= 6.0, "its beginning was seen by the recorder before: {}", incident.seconds);
-    drop((second, load));
+    drop(second);
+    // One that comes back once more does not tell of it again.
+    let seen = samples(directory.path());
+    let third = recorder();
+    wait_for("its samples", || samples(directory.path()) >= seen + 6);
+    drop((third, load));
+    assert_eq!(incidents(directory.path()).len(), 1);
 
     let page = directory.path().join("card.html");
     let shown = pgcalm(&["incident", "1", "--dir", dir, "--html", page.to_str().unwrap()]);
