@@ -289,6 +289,15 @@ impl Window<'_> {
         self.share(|second| second.checkpoint.as_ref().is_some_and(|checkpoint| wanted.contains(&checkpoint.phase)))
     }
 
+    /// Whether the checkpointer syncs files.
+    fn syncs(&self) -> bool {
+        let stuck = self.stuck.iter().any(|stuck| {
+            let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
+            stuck.process == "checkpointer" && stuck.looks >= 2 && stuck.stack.iter().any(syncs)
+        });
+        stuck || self.phase(&[CheckpointPhase::Sync]) >= 0.25
+    }
+
     /// The disk that was busiest in the bad seconds, as it was in its busiest second.
     fn disk(&self, of: fn(&Second) -> Option<&Disk>) -> Option<&Disk> {
         let disks = self.during.iter().filter_map(|second| of(second));
@@ -534,7 +543,8 @@ fn backup_checkpoint(window: &Window) -> Option<Found> {
         let waits = |phase: &Option<String>| phase.as_ref().is_some_and(|phase| phase.contains("checkpoint"));
         second.maintenance.iter().any(|one| one.kind == "base_backup" && waits(&one.phase))
     });
-    (waits >= 0.3).then(|| {
+    // While it waits for a spread one, others hold users.
+    (waits >= 0.3 && window.syncs()).then(|| {
         let mut rows = vec![shares("seconds in which a base backup waited for its checkpoint", waits, 0.0)];
         rows.extend(disk_evidence(window, data));
         (
@@ -547,12 +557,7 @@ fn backup_checkpoint(window: &Window) -> Option<Found> {
 
 fn checkpoint_sync(window: &Window) -> Option<Found> {
     let sync = window.phase(&[CheckpointPhase::Sync]);
-    let waits = window.waiting(&[WaitCause::DataSync]);
-    let stuck = window.stuck.iter().any(|stuck| {
-        let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
-        stuck.process == "checkpointer" && stuck.looks >= 2 && stuck.stack.iter().any(syncs)
-    });
-    (sync >= 0.25 || stuck || waits >= 0.4).then(|| {
+    (window.syncs() || window.waiting(&[WaitCause::DataSync]) >= 0.4).then(|| {
         let mut rows = vec![shares("bad seconds in the checkpoint's sync phase", sync, 0.0)];
         rows.extend(disk_evidence(window, data));
         let disk = name(window.disk(data));

@@ -20,12 +20,13 @@ const STALL: Load = Load { commits: 2.0, active: 4, waiting: 4, slow: 0 };
 struct Made {
     detector: Detector,
     time_ms: u64,
+    started_ms: u64,
     incidents: Vec<Incident>,
 }
 
 impl Made {
     fn new() -> Self {
-        Self { detector: Detector::default(), time_ms: 1_000_000_000, incidents: Vec::new() }
+        Self { detector: Detector::default(), time_ms: 1_000_000_000, started_ms: 0, incidents: Vec::new() }
     }
 
     fn instance(&self, load: Load) -> Instance {
@@ -41,6 +42,7 @@ impl Made {
             role: Some(ServerRole::Primary),
             sampled_ms: Some(self.time_ms),
             sample_seconds: Some(0.01),
+            uptime_seconds: Some((self.time_ms - self.started_ms) as f64 / 1000.0),
             rates: Some(Rates { commits_per_second: load.commits, ..Rates::default() }),
             counters: Some(Counters::default()),
             activity: Some(Activity {
@@ -184,10 +186,16 @@ fn a_server_that_goes_away_ends_it_and_comes_back_without_one() {
     for _ in 0..30 {
         made.sample(Vec::new());
     }
+    made.started_ms = made.time_ms;
     assert_eq!(made.incidents[0].ended_by.as_deref(), Some("server_away"));
     let count = made.incidents.len();
+    // Started anew, it is compared with what it was before.
+    made.seconds(10, EVEN).seconds(6, STALL).seconds(10, EVEN);
+    let again = made.incidents.last().unwrap();
+    assert!(again.changes.iter().any(|change| change.what == "the server was restarted"), "{:?}", again.changes);
+    let count = count.max(made.incidents.len());
     made.seconds(60, EVEN);
-    assert!(made.incidents[count..].iter().all(|incident| incident.started_ms == made.incidents[0].started_ms));
+    assert!(made.incidents[count..].iter().all(|it| it.started_ms == made.incidents[count - 1].started_ms));
 }
 
 #[test]

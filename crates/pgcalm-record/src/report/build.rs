@@ -14,6 +14,25 @@ use crate::verdict::Window;
 /// Rows that are kept of what can be many.
 const MOST: usize = 20;
 
+/// Causes in which processes are held in the kernel.
+const ON_DISKS: [Cause; 15] = [
+    Cause::VolumeHung,
+    Cause::MemoryReclaim,
+    Cause::ArchiveBlocks,
+    Cause::TemporaryFiles,
+    Cause::BackupCheckpoint,
+    Cause::CheckpointSync,
+    Cause::WalAtCap,
+    Cause::DirtyLimit,
+    Cause::Journal,
+    Cause::BackupReads,
+    Cause::ColdCache,
+    Cause::CheckpointWrite,
+    Cause::KernelFlusher,
+    Cause::DeviceAtCap,
+    Cause::Unknown,
+];
+
 /// Longest time between two samples that still counts as one second lost.
 const LONGEST_STEP: f64 = 3.0;
 
@@ -91,7 +110,9 @@ pub fn lost_commits(open: &Open) -> f64 {
 fn unknown(bad: &[&Second]) -> String {
     let hung = bad.iter().any(|second| matches!(second.answer, Answer::Hung(_)));
     let what = if hung { "The server did not answer" } else { "Commits stood back" };
-    format!("{what}, and nothing that was recorded shows why: the cause is unknown.")
+    let wait = waits(bad).into_iter().find(|wait| wait.event != "cpu");
+    let wait = wait.map_or(String::new(), |wait| format!(" while sessions waited in {}", wait.event));
+    format!("{what}{wait}, and nothing that was recorded shows why: the cause is unknown.")
 }
 
 fn moment(second: &Second, bad: bool) -> Moment {
@@ -125,7 +146,9 @@ fn chain(cause: Cause, bad: &[&Second], stuck: &[Stuck], open: &Open) -> Vec<Str
         let runs = bad.iter().flat_map(|second| &second.maintenance);
         chain.extend(runs.filter(|one| matches!(one.kind.as_str(), "base_backup" | "dump")).map(named).next());
     }
-    if let Some(first) = stuck.first() {
+    // Of other causes, who slept in the kernel for a moment says nothing.
+    let often = |stuck: &&Stuck| stuck.looks as f64 >= 0.3 * bad.len() as f64;
+    if let Some(first) = stuck.first().filter(often).filter(|_| ON_DISKS.contains(&cause)) {
         let place = first.stack.first().map_or(String::new(), |frame| format!(" in the kernel, in {frame}"));
         chain.push(format!("{} stuck{place}", first.process));
     }
@@ -202,9 +225,10 @@ fn changes(open: &Open) -> Vec<Change> {
             changes.push(Change { time_ms, what });
         }
     };
-    let seconds = &open.seconds[..=open.last];
-    let steps = seconds.iter().zip(seconds.iter().skip(1));
-    for ((before, _), (now, _)) in steps.filter(|(_, (now, _))| now.answer == Answer::Fresh) {
+    // A server that was away is compared with what it was before.
+    let answered =
+        || open.seconds[..=open.last].iter().map(|(second, _)| second).filter(|it| it.answer == Answer::Fresh);
+    for (before, now) in answered().zip(answered().skip(1)) {
         let at = now.time_ms;
         let phase = |second: &Second| second.checkpoint.as_ref().map(|checkpoint| checkpoint.phase);
         match (phase(before), phase(now)) {
@@ -219,7 +243,7 @@ fn changes(open: &Open) -> Vec<Change> {
         let is_new = |one: &&pgcalm_monitor::model::Maintenance, than: &Second| {
             !than.maintenance.iter().any(|other| other.kind == one.kind && other.object == one.object)
         };
-        for one in now.maintenance.iter().filter(|one| before.answer == Answer::Fresh && is_new(one, before)) {
+        for one in now.maintenance.iter().filter(|one| is_new(one, before)) {
             says(at, format!("{} began", named(one)));
         }
         for one in before.maintenance.iter().filter(|one| is_new(one, now)) {

@@ -132,6 +132,11 @@ fn each_cause_is_told_by_its_signs() {
         second.checkpoint = Some(checkpoint(CheckpointPhase::Sync));
         second.maintenance = runs("base_backup", "waiting for checkpoint to finish");
     });
+    expect(KernelFlusher, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.memory.writeback_bytes = 90 * MB;
+        second.maintenance = runs("base_backup", "waiting for checkpoint to finish");
+    });
     expect(CheckpointWrite, &[], &|second| {
         busy_with(second, Wal, "IO:WALSync");
         second.checkpoint = Some(checkpoint(CheckpointPhase::Write));

@@ -1,8 +1,5 @@
 //! `pgcalm record`, `incidents` and `incident` as programs. Needs root to run servers; says so and passes otherwise.
 
-#[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +10,9 @@ use std::time::Duration;
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{FILE, Limits, Reader, Writer};
 use pgcalm_testkit::wait_for;
-use support::Servers;
+
+use crate::export::support;
+use crate::export::support::Servers;
 
 const PGCALM: &str = env!("CARGO_BIN_EXE_pgcalm");
 
