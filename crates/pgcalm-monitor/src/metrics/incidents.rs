@@ -20,7 +20,7 @@ pub const TABLE: &[Metric] = &[
         help: "Number of the last of these, which pgcalm incident explains",
         labels: &["server", "verdict"],
         read: Read::Host(|host, points| {
-            for count in &host.incidents {
+            for count in host.incidents.iter().filter(|count| count.total > 0) {
                 points.add(&[&count.server, &count.verdict], count.last_id);
             }
         }),

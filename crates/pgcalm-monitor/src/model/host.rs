@@ -41,7 +41,7 @@ pub struct IncidentCount {
     pub verdict: String,
     /// How many there have been since the record was begun.
     pub total: u64,
-    /// Number of the last one, for `pgcalm incident`.
+    /// Number of the last one, for `pgcalm incident`; 0 if there was none.
     pub last_id: u64,
 }
 

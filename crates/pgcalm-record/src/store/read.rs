@@ -8,7 +8,8 @@ use pgcalm_monitor::model::{Host, IncidentCount};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{StoreError, file_of, open_to_read, sample};
-use crate::incident::Incident;
+use crate::incident::{Cause, Incident};
+use crate::verdict::RULES;
 
 /// The store, to be read.
 pub struct Reader {
@@ -58,7 +59,7 @@ impl Reader {
         found.map_err(|error| self.failed(&error))?.map(|document| self.parse(&document)).transpose()
     }
 
-    /// How many incidents there have been.
+    /// How many incidents there have been, of each cause and instance: a counter that begins with 1 has not grown.
     ///
     /// # Errors
     ///
@@ -78,7 +79,19 @@ impl Reader {
                 .query_map([], of)?
                 .collect()
         };
-        read().map_err(|error| self.failed(&error))
+        let servers = || -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare_cached("SELECT name FROM server")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut counts = read().map_err(|error| self.failed(&error))?;
+        for server in servers().map_err(|error| self.failed(&error))? {
+            for cause in RULES.iter().map(|rule| rule.cause).chain([Cause::Unknown]) {
+                let verdict = cause.name();
+                if !counts.iter().any(|count| count.server == server && count.verdict == verdict) {
+                    counts.push(IncidentCount { server: server.clone(), verdict, total: 0, last_id: 0 });
+                }
+            }
+        }
+        Ok(counts)
     }
 
     /// The first and the last sample's time.

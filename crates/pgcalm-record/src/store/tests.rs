@@ -98,6 +98,7 @@ fn samples_and_incidents_come_back_as_they_were_beside_a_recorder_that_writes() 
     assert_eq!(reader.incidents(NOW + 60_000).unwrap().len(), 1);
     let counts = reader.counts().unwrap();
     assert_eq!((counts[0].verdict.as_str(), counts[0].total, counts[0].last_id), ("checkpoint_sync", 2, 2));
+    assert!(counts.len() > 20 && counts[1..].iter().all(|count| count.total == 0), "{counts:?}");
 }
 
 #[test]
