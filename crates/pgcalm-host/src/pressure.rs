@@ -56,14 +56,17 @@ impl Group {
     ///
     /// Those of reading mounts and the groups of the process.
     pub fn of_process(root: &HostRoot, pid: i32) -> Result<Self> {
-        let directory = |hierarchy: Option<Hierarchy>| -> Result<Option<(Version, PathBuf)>> {
+        let directory = |hierarchy: Option<Hierarchy>, v1: &str| -> Result<Option<(Version, PathBuf)>> {
             let Some(hierarchy) = hierarchy else {
                 return Ok(None);
             };
-            let group = hierarchy.group_of(root, &pid.to_string())?;
+            let group = hierarchy.group_by(root, &pid.to_string(), v1)?;
             Ok(group.map(|group| (hierarchy.version, hierarchy.directory(&group))))
         };
-        Ok(Self { cpu: directory(Hierarchy::of_cpu(root)?)?, memory: directory(Hierarchy::of_memory(root)?)? })
+        Ok(Self {
+            cpu: directory(Hierarchy::of_cpu(root)?, "cpu")?,
+            memory: directory(Hierarchy::of_memory(root)?, "memory")?,
+        })
     }
 
     /// How long its tasks waited; version 1 of control groups does not tell.
