@@ -112,10 +112,15 @@ impl Hierarchy {
         inside.is_ok_and(|inside| !inside.starts_with(".."))
     }
 
-    /// The group of process `pid` (`self` for this process) in this hierarchy, as a path from its root, e.g. `/a/b`.
+    /// The group of process `pid` (`self` for this process) in this hierarchy of block I/O, as a path from its root, e.g. `/a/b`.
     pub fn group_of(&self, root: &HostRoot, pid: &str) -> Result<Option<PathBuf>> {
+        self.group_by(root, pid, "blkio")
+    }
+
+    /// The same in the hierarchy of another controller, by its name in v1.
+    pub fn group_by(&self, root: &HostRoot, pid: &str, v1: &str) -> Result<Option<PathBuf>> {
         let text = root.read(format!("proc/{pid}/cgroup"))?;
-        Ok(parse_membership(&text, self.version))
+        Ok(parse_membership(&text, self.version, v1))
     }
 
     /// The directory of `group`; where it is above what is visible here, that of the mountpoint.
@@ -175,14 +180,14 @@ fn controller_is_listed(membership: &str, controller: &str) -> bool {
     lists.flat_map(|names| names.split(',')).any(|name| name == controller)
 }
 
-fn parse_membership(text: &str, version: Version) -> Option<PathBuf> {
+fn parse_membership(text: &str, version: Version, v1: &str) -> Option<PathBuf> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let id = fields.next()?;
         let controllers = fields.next()?;
         let group = fields.next()?;
         let matches = match version {
-            Version::V1 => controllers.split(',').any(|name| name == "blkio"),
+            Version::V1 => controllers.split(',').any(|name| name == v1),
             Version::V2 => id == "0" && controllers.is_empty(),
         };
         matches.then(|| PathBuf::from(group))

@@ -25,6 +25,7 @@ pub mod mounts;
 pub mod network;
 pub mod postgres;
 pub mod postmaster;
+pub mod pressure;
 pub mod process;
 pub mod process_file;
 pub mod quantity;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::export::http::Listener;
 use crate::export::textfile::Textfile;
 use crate::model::{Host, Reachability};
-use crate::{Monitor, Options, metrics};
+use crate::{IncidentSource, Monitor, Options, metrics};
 use pgcalm_host::Failure;
 
 /// How often a stop is looked for.
@@ -30,6 +30,8 @@ pub struct ExportOptions {
     pub connect: Vec<String>,
     /// Between samples.
     pub interval: Duration,
+    /// Where incidents are counted.
+    pub incidents: Option<IncidentSource>,
 }
 
 /// A running exporter.
@@ -55,6 +57,7 @@ impl Exporter {
             connect: options.connect,
             interval: options.interval,
             history: None,
+            incidents: options.incidents,
             ..Options::default()
         })?);
         let listener = options.listen.map(|address| Listener::start(address, &monitor)).transpose()?;

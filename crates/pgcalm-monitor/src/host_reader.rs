@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use pgcalm_host::block_device::DeviceStat;
+use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::dirty_threshold::DirtyThresholds;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::{HostRoot, Unknown, block_device, network, vm_sysctl};
+use pgcalm_host::pressure::{HeldBack, Stalled};
+use pgcalm_host::{HostRoot, Unknown, block_device, network, pressure, vm_sysctl};
 
-use crate::model::{Device, Interface, Memory, Missing, Subject};
+use crate::model::{Cpu, Device, Group, Interface, Memory, Missing, Pressure, Subject};
 use crate::rates;
 
 /// Dirty memory and the thresholds of the kernel.
@@ -30,6 +32,67 @@ pub fn memory(root: &HostRoot) -> Result<Memory, Missing> {
             .and_then(|value| value.parse::<f64>().ok())
             .map(|centiseconds| centiseconds / 100.0),
     })
+}
+
+/// Processors and pressure of the host, since the last look.
+#[derive(Debug, Default)]
+pub struct Load {
+    before: Option<(Instant, Option<CpuTime>, pressure::Pressure)>,
+}
+
+impl Load {
+    /// Reads them; nothing at the first look.
+    pub fn read(&mut self, root: &HostRoot) -> (Option<Cpu>, Option<Pressure>) {
+        let (now, cpu, stalled) = (Instant::now(), CpuTime::read(root).ok(), pressure::of_host(root));
+        let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else {
+            return (None, None);
+        };
+        let processors = cpu.zip(before_cpu).map(|(after, before)| Cpu {
+            busy: after.busy_percent_since(&before) / 100.0,
+            steal: after.steal_percent_since(&before) / 100.0,
+        });
+        (processors, shares(&before, &stalled, now.duration_since(then)))
+    }
+}
+
+/// The control group of an instance, since the last look.
+#[derive(Debug, Default)]
+pub struct GroupLoad {
+    before: Option<(Instant, pressure::Pressure, HeldBack)>,
+}
+
+impl GroupLoad {
+    /// Reads it; nothing at the first look.
+    pub fn read(&mut self, root: &HostRoot, group: &pressure::Group) -> Option<Group> {
+        let (now, stalled, held) = (Instant::now(), group.pressure(root), group.held_back(root));
+        let (then, before, held_before) = self.before.replace((now, stalled, held))?;
+        let elapsed = now.duration_since(then);
+        let throttled = held.throttled.zip(held_before.throttled).map(|(after, before)| share(before, after, elapsed));
+        let hits = held.memory_limit_hits.zip(held_before.memory_limit_hits);
+        Some(Group {
+            pressure: shares(&before, &stalled, elapsed),
+            throttled,
+            memory_limit_hits_per_second: hits
+                .map(|(after, before)| after.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(0.001)),
+        })
+    }
+}
+
+fn share(before: Duration, after: Duration, elapsed: Duration) -> f64 {
+    let waited = after.saturating_sub(before).as_secs_f64();
+    if elapsed.is_zero() { 0.0 } else { (waited / elapsed.as_secs_f64()).min(1.0) }
+}
+
+/// `None` where the kernel tells of no pressure.
+fn shares(before: &pressure::Pressure, after: &pressure::Pressure, elapsed: Duration) -> Option<Pressure> {
+    let of = |before: Option<Stalled>, after: Option<Stalled>| {
+        let (before, after) = (before?, after?);
+        Some((share(before.some, after.some, elapsed), share(before.full, after.full, elapsed)))
+    };
+    let (io_some, io_full) = of(before.io, after.io)?;
+    let (memory_some, memory_full) = of(before.memory, after.memory).unwrap_or_default();
+    let (cpu_some, _) = of(before.cpu, after.cpu).unwrap_or_default();
+    Some(Pressure { cpu_some, io_some, io_full, memory_some, memory_full })
 }
 
 /// The counters of disks, with rates since the last look.
@@ -191,6 +254,22 @@ mod tests {
         let rates = second[0].rates.unwrap();
         assert!(rates.write_operations_per_second > 0.0);
         assert_eq!(rates.read_operations_per_second, 0.0);
+    }
+
+    #[test]
+    fn pressure_is_the_share_of_the_time_since_the_look_before() {
+        let (_directory, root) = host();
+        let line = |total: u64| format!("some avg10=0.00 total={total}\nfull avg10=0.00 total={total}\n");
+        std::fs::create_dir_all(root.path("proc/pressure")).unwrap();
+        write(&root, "proc/pressure/io", &line(0));
+        write(&root, "proc/stat", "cpu  0 0 0 0 0 0 0 0 0 0\n");
+        let mut load = Load::default();
+        assert_eq!(load.read(&root), (None, None));
+        write(&root, "proc/pressure/io", &line(3_600_000_000));
+        write(&root, "proc/stat", "cpu  30 0 0 50 0 0 0 20 0 0\n");
+        let (cpu, pressure) = load.read(&root);
+        assert_eq!(cpu, Some(Cpu { busy: 0.3, steal: 0.2 }));
+        assert_eq!(pressure, Some(Pressure { io_some: 1.0, io_full: 1.0, ..Pressure::default() }));
     }
 
     #[test]

@@ -35,4 +35,4 @@ mod waits;
 mod watcher;
 
 pub use history::{History, HistoryLimits};
-pub use monitor::{Monitor, Options};
+pub use monitor::{IncidentSource, Monitor, Options};

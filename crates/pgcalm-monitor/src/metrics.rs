@@ -22,6 +22,7 @@ macro_rules! metrics {
 mod checkpoint;
 mod exposition;
 mod host;
+mod incidents;
 mod module;
 mod replication;
 mod sessions;
@@ -145,7 +146,16 @@ impl Number for bool {
 
 /// All metrics, in the order in which they are written.
 fn table() -> impl Iterator<Item = &'static Metric> {
-    [host::TABLE, volumes::TABLE, sessions::TABLE, wal::TABLE, checkpoint::TABLE, module::TABLE, replication::TABLE]
-        .into_iter()
-        .flatten()
+    [
+        host::TABLE,
+        volumes::TABLE,
+        sessions::TABLE,
+        wal::TABLE,
+        checkpoint::TABLE,
+        module::TABLE,
+        replication::TABLE,
+        incidents::TABLE,
+    ]
+    .into_iter()
+    .flatten()
 }

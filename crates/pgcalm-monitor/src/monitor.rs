@@ -10,14 +10,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
+use pgcalm_host::pressure::Group;
 use pgcalm_host::process_file;
 use pgcalm_host::{HostRoot, instance};
 use pgcalm_postgres::Address;
 
 use crate::discovery::Key;
 use crate::history::{History, HistoryLimits};
-use crate::host_reader::{Disks, Interfaces};
-use crate::model::{Host, Identity, Instance, Missing, Reachability, Subject, Volume};
+use crate::host_reader::{Disks, GroupLoad, Interfaces, Load};
+use crate::model::{Host, Identity, IncidentCount, Instance, Missing, Reachability, Subject, Volume};
 use crate::server::Facts;
 use crate::watcher::Watcher;
 use crate::{address, discovery, host_reader, volumes};
@@ -37,6 +38,18 @@ pub struct Options {
     pub history: Option<HistoryLimits>,
     /// The host.
     pub root: HostRoot,
+    /// Where incidents are counted, for who shows them.
+    pub incidents: Option<IncidentSource>,
+}
+
+/// Tells how many incidents there have been; asked at each sample.
+#[derive(Clone)]
+pub struct IncidentSource(pub Arc<dyn Fn() -> Vec<IncidentCount> + Send + Sync>);
+
+impl std::fmt::Debug for IncidentSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IncidentSource")
+    }
 }
 
 impl Default for Options {
@@ -47,6 +60,7 @@ impl Default for Options {
             interval: Duration::from_secs(1),
             history: Some(HistoryLimits::default()),
             root: HostRoot::default(),
+            incidents: None,
         }
     }
 }
@@ -179,6 +193,9 @@ struct Watched {
     host: Option<HostInstance>,
     volumes: Vec<Volume>,
     missing: Vec<Missing>,
+    /// Its control group.
+    group: Option<Group>,
+    load: GroupLoad,
 }
 
 struct Assembler {
@@ -188,6 +205,7 @@ struct Assembler {
     hidden: u32,
     disks: Disks,
     interfaces: Interfaces,
+    load: Load,
     looked: Option<Instant>,
 }
 
@@ -209,6 +227,8 @@ impl Assembler {
                 host: None,
                 volumes: Vec::new(),
                 missing: Vec::new(),
+                group: None,
+                load: GroupLoad::default(),
             });
         }
         Ok(Self {
@@ -218,6 +238,7 @@ impl Assembler {
             hidden: 0,
             disks: Disks::default(),
             interfaces: Interfaces::default(),
+            load: Load::default(),
             looked: None,
         })
     }
@@ -235,9 +256,14 @@ impl Assembler {
             Ok(memory) => host.memory = Some(memory),
             Err(missing) => host.missing.push(missing),
         }
+        (host.cpu, host.pressure) = self.load.read(root);
+        if let Some(IncidentSource(count)) = &self.options.incidents {
+            host.incidents = count();
+        }
         let mut known: Vec<(String, f64)> = Vec::new();
         for watched in &mut self.watched {
-            let (instance, facts) = watched.instance(root, self.options.interval);
+            let (mut instance, facts) = watched.instance(root, self.options.interval);
+            instance.group = watched.group.as_ref().and_then(|group| watched.load.read(root, group));
             if let (Key::Socket(..) | Key::Process(..), Some(facts)) = (&watched.key, facts)
                 && let Some(directory) = facts.data_directory
             {
@@ -316,6 +342,8 @@ impl Assembler {
                 host: server.instance,
                 volumes: Vec::new(),
                 missing: Vec::new(),
+                group: None,
+                load: GroupLoad::default(),
             });
         }
         self.watched.sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
@@ -423,6 +451,8 @@ impl Watched {
     }
 
     fn find_volumes(&mut self, root: &HostRoot) {
+        let pid = self.host.as_ref().map(|host| host.postmaster.pid);
+        self.group = pid.and_then(|pid| Group::of_process(root, pid).ok());
         let facts = self.facts();
         self.located = facts.is_some();
         if let Some(host) = &self.host {

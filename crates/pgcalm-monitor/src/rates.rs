@@ -15,6 +15,9 @@ pub fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Opti
         buffers_written_by_checkpoints_per_second: rate(|c| c.buffers_written_by_checkpoints)?,
         buffers_written_by_background_writer_per_second: rate(|c| c.buffers_written_by_background_writer)?,
         buffers_written_by_backends_per_second: rate(|c| c.buffers_written_by_backends)?,
+        temporary_bytes_per_second: rate(|c| c.temporary_bytes)?,
+        sessions_per_second: rate(|c| c.sessions)?,
+        blocks_read_per_second: rate(|c| c.blocks_read)?,
     })
 }
 

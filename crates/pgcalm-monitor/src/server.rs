@@ -10,14 +10,14 @@ mod module;
 mod replication;
 mod session;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
 use pgcalm_postgres::{Address, ConnectError, with_cause};
 use postgres::Error;
 
-use crate::model::{Counters, Instance, Module, Reachability, Subject};
+use crate::model::{Counters, Instance, Module, Reachability, Subject, WaitCause};
 use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;
@@ -103,6 +103,9 @@ impl Server {
         instance.missing = self.session.end()?;
         instance.reachability = Reachability::Reachable;
         instance.sample_seconds = Some(began.elapsed().as_secs_f64());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        instance.sampled_ms = Some(now.as_millis() as u64);
+        instance.uptime_seconds = Some((now.as_secs_f64() - self.facts.started).max(0.0));
         Ok(instance)
     }
 
@@ -186,6 +189,13 @@ impl Server {
             memory.wait_time.add(&mut look.activity, elapsed.unwrap_or_default());
             instance.activity = Some(look.activity);
         }
+        if let Some(activity) = &mut instance.activity
+            && activity.sessions_by_cause().get(&WaitCause::Lock).is_some_and(|sessions| *sessions >= 2)
+        {
+            activity.blocked = session.part("blocked", Subject::Activity, activity::ask_blocked)?.unwrap_or_default();
+        }
+        instance.maintenance =
+            session.part("maintenance", Subject::Activity, activity::ask_maintenance)?.unwrap_or_default();
         if let (Some(before), Some(elapsed)) = (&memory.before, elapsed) {
             instance.rates = rates::of_server(&before.counters, &core.counters, elapsed);
             if let (Some(old), Some(new)) = (&before.module, &mut instance.module) {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use chrono::{Local, Offset};
 use pgcalm_host::Failure;
-use pgcalm_monitor::Monitor;
 use pgcalm_monitor::model::{Host, Instance, Reachability};
+use pgcalm_monitor::{History, Monitor};
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::Event;
 
@@ -34,6 +34,47 @@ pub struct Options {
     pub monitor: pgcalm_monitor::Options,
     /// The instance that is chosen first: name in the list, port, process id or data directory.
     pub instance: Option<String>,
+    /// A record to be looked at instead of what is going on.
+    pub record: Option<Arc<Record>>,
+}
+
+/// Samples that were recorded.
+#[derive(Debug)]
+pub struct Record {
+    /// All of them.
+    pub samples: History,
+    /// The moment that is shown first, in milliseconds since 1970; the last one if there is none.
+    pub at_ms: Option<u64>,
+}
+
+/// Where pictures come from.
+enum Source {
+    Live(Monitor),
+    Recorded(Arc<Record>),
+}
+
+impl Source {
+    fn latest(&self) -> Arc<Host> {
+        match self {
+            Self::Live(monitor) => monitor.latest(),
+            Self::Recorded(record) => Arc::new(record.samples.at(u64::MAX).unwrap_or_default()),
+        }
+    }
+
+    fn history(&self) -> &History {
+        match self {
+            Self::Live(monitor) => monitor.history(),
+            Self::Recorded(record) => &record.samples,
+        }
+    }
+
+    /// Waits for a sample that is not of this time.
+    fn wait(&self, time: Duration, last_ms: u64) {
+        match self {
+            Self::Live(monitor) => drop(monitor.wait_for(time, |host| host.time_ms != last_ms)),
+            Self::Recorded(_) => std::thread::sleep(time),
+        }
+    }
 }
 
 /// Shows pictures until the user quits.
@@ -109,17 +150,18 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     let end = Instant::now() + PATIENCE + 2 * options.monitor.interval;
     let mut session = Session::start(options)?;
     session.look();
-    while !is_complete(&session.latest) && Instant::now() < end {
+    while session.is_live() && !is_complete(&session.latest) && Instant::now() < end {
         if stop() {
             return Err(Failure::Interrupted("the terminal is as it was").into());
         }
         let last = session.latest.time_ms;
-        session.monitor.wait_for(LOOK, |host| host.time_ms != last);
+        session.source.wait(LOOK, last);
         session.look();
     }
     let mut text = String::new();
     session.show(|scene| text = once::text(scene, width));
-    Ok(Once { text, unanswered: unanswered(&session.latest, is_named) })
+    let unanswered = session.is_live().then(|| unanswered(&session.latest, is_named)).flatten();
+    Ok(Once { text, unanswered })
 }
 
 fn unanswered(host: &Host, is_named: bool) -> Option<Failure> {
@@ -150,7 +192,7 @@ fn is_complete(host: &Host) -> bool {
 
 /// What has been seen so far, and what the user has chosen.
 struct Session {
-    monitor: Monitor,
+    source: Source,
     interval: f64,
     track: Track,
     latest: Arc<Host>,
@@ -163,32 +205,47 @@ struct Session {
 impl Session {
     fn start(options: Options) -> anyhow::Result<Self> {
         let interval = options.monitor.interval.as_secs_f64();
-        let monitor = Monitor::start(options.monitor)?;
-        let latest = monitor.latest();
+        let mut track = Track::default();
+        let mut moment = Moment::default();
+        let source = match options.record {
+            Some(record) => {
+                record.samples.between(0, u64::MAX, usize::MAX).iter().for_each(|host| track.push(host));
+                moment = record.at_ms.map_or(Moment::Live, |at| Moment::At(at as f64 / 1000.0));
+                Source::Recorded(record)
+            }
+            None => Source::Live(Monitor::start(options.monitor)?),
+        };
+        let latest = source.latest();
         let instance = match options.instance {
             Some(wanted) => Some(find(&latest, &wanted)?),
             None => None,
         };
         Ok(Self {
-            monitor,
+            source,
             interval,
-            track: Track::default(),
+            track,
             latest,
             past: None,
-            state: State { instance, ..State::default() },
+            state: State { instance, moment, ..State::default() },
             palette: Palette::from_environment(),
         })
     }
 
+    fn is_live(&self) -> bool {
+        matches!(self.source, Source::Live(_))
+    }
+
     /// Whether there is a sample that was not looked at yet.
     fn has_news(&self) -> bool {
-        self.monitor.latest().time_ms != self.latest.time_ms
+        self.is_live() && self.source.latest().time_ms != self.latest.time_ms
     }
 
     /// Takes the latest sample, and that of the moment that is shown.
     fn look(&mut self) {
-        self.latest = self.monitor.latest();
-        self.track.push(&self.latest);
+        if self.is_live() {
+            self.latest = self.source.latest();
+            self.track.push(&self.latest);
+        }
         let Moment::At(_) = self.state.moment else {
             self.past = None;
             return;
@@ -199,7 +256,7 @@ impl Session {
         };
         if self.past.as_ref().is_none_or(|(at, _)| *at != moment) {
             let time_ms = (moment * 1000.0).round() as u64;
-            self.past = self.monitor.history().at(time_ms).map(|host| (moment, host));
+            self.past = self.source.history().at(time_ms).map(|host| (moment, host));
         }
     }
 

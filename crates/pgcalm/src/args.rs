@@ -7,6 +7,7 @@ pub mod generate;
 pub mod json;
 pub mod lag;
 pub mod predict;
+pub mod record;
 pub mod report_files;
 pub mod server;
 pub mod suite;
@@ -30,6 +31,7 @@ use crate::args::generate::GenerateArgs;
 use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
+use crate::args::record::{IncidentArgs, IncidentsArgs, RecordArgs};
 use crate::args::report_files::ReportFiles;
 use crate::args::server::InstanceArg;
 use crate::args::suite::SuiteArgs;
@@ -50,7 +52,7 @@ In postgresql.conf:
 #[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
 pub struct Cli {
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 impl Cli {
@@ -127,6 +129,18 @@ pub enum Verb {
     /// tablespaces lie. docs/reference/metrics.md lists the metrics. Ends with SIGTERM.
     #[command(before_help = "Example: pgcalm export --listen 127.0.0.1:9187")]
     Export(ExportArgs),
+    /// Record each second of all instances of this host, and what stalled them: a flight recorder, always on.
+    ///
+    /// Into one SQLite file, docs/guides/record.md. Root sees most: what is missing is told at the start. Samples wait in memory
+    /// while the disk of the record takes none. Ends with SIGTERM. Nothing is written in a server.
+    #[command(before_help = "Example: sudo pgcalm record --dir /mnt/other-disk/pgcalm --keep 7d --max-size 1GB")]
+    Record(RecordArgs),
+    /// List the stalls that pgcalm record has seen.
+    #[command(before_help = "Example: pgcalm incidents --since yesterday")]
+    Incidents(IncidentsArgs),
+    /// Explain a stall: what, from when to when, whom it held, why, the proof, the cure.
+    #[command(before_help = "Example: pgcalm incident 7 --html stall.html")]
+    Incident(IncidentArgs),
     /// Look at a running server and say what pg_calm would gain there, or why it would not help.
     ///
     /// The module in shadow mode counts what it would write; without it, it is only told what stock takes of the caps. On the

@@ -1,10 +1,14 @@
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use pgcalm_monitor::export::{ExportOptions, Exporter};
 use pgcalm_trace::stop::Stop;
 
 use crate::args::export::ExportArgs;
 use crate::output;
+use pgcalm_monitor::IncidentSource;
+use pgcalm_record::store::Reader;
 
 /// As postgres_exporter's, which it stands in for.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9187);
@@ -22,6 +26,7 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
         textfile: args.textfile,
         connect: args.servers.connect,
         interval: args.interval,
+        incidents: args.record.map(incidents),
     })?;
     if let Some(address) = exporter.address() {
         output::say(&format!("pgcalm export: http://{address}/metrics"));
@@ -30,4 +35,13 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
         output::say(&format!("pgcalm export: {}", file.display()));
     }
     exporter.run(|| stop.is_set(), |problem| output::say(&format!("pgcalm export: {problem}")))
+}
+
+/// Counts the incidents of a record. It is opened at each sample: a recorder may begin it later, or anew, and a connection that stays
+/// open would keep the recorder's log from being emptied.
+fn incidents(directory: PathBuf) -> IncidentSource {
+    IncidentSource(Arc::new(move || {
+        let counted = Reader::open(&directory).and_then(|reader| reader.counts());
+        counted.unwrap_or_default()
+    }))
 }

@@ -10,6 +10,7 @@ mod lab;
 mod lag;
 mod output;
 mod predict;
+mod record;
 mod report;
 mod suite;
 mod top;
@@ -44,7 +45,10 @@ fn main() -> ExitCode {
         }
     };
     pgcalm_postgres::hide_passwords();
-    let result = match cli.verb {
+    let Some(verb) = cli.verb else {
+        return ended(record::sentences());
+    };
+    let result = match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),
         Verb::Isolate(IsolateVerb::Set(args)) => isolate::set(args),
@@ -62,10 +66,17 @@ fn main() -> ExitCode {
         Verb::Top(args) => top::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Export(args) => export::run(args),
+        Verb::Record(args) => record::run(args),
+        Verb::Incidents(args) => record::incidents(&args),
+        Verb::Incident(args) => record::incident(&args),
         Verb::Predict(args) => predict::run(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),
     };
+    ended(result)
+}
+
+fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

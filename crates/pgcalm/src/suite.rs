@@ -117,7 +117,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
             "help and version are no options of a row".to_string()
         }
     })?;
-    let Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed))) = parsed.verb else {
+    let Some(Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed)))) = parsed.verb else {
         return Err("no such scenario".to_string());
     };
     if parsed.report.json.json.is_some() || parsed.report.html.is_some() {
@@ -332,7 +332,7 @@ mod tests {
     fn args() -> SuiteArgs {
         let cli = Cli::try_parse_from(["pgcalm", "lab", "run", "suite", "some/x.toml"]).unwrap();
         match cli.verb {
-            Verb::Lab(LabVerb::Run(ScenarioArgs::Suite(args))) => *args,
+            Some(Verb::Lab(LabVerb::Run(ScenarioArgs::Suite(args)))) => *args,
             other => panic!("{other:?}"),
         }
     }

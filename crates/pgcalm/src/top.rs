@@ -1,14 +1,27 @@
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use pgcalm_host::Failure;
+use pgcalm_monitor::{History, HistoryLimits};
+use pgcalm_record::store::StoreError;
+use pgcalm_record::when;
 use pgcalm_top::run;
-use pgcalm_top::run::Options;
+use pgcalm_top::run::{Options, Record};
 use pgcalm_trace::stop::Stop;
 
 use crate::args::top::TopArgs;
-use crate::output;
+use crate::{output, record};
 
 /// Columns of `--once` where nothing else is known: a line of a report.
 const DEFAULT_WIDTH: u16 = 100;
+
+/// So much of a record is shown before and after the moment that was asked for: curves reach back an hour.
+const AROUND_MS: u64 = 1_800_000;
+
+/// Memory for the samples of a record.
+const RECORD_BYTES: usize = 64 << 20;
 
 /// Shows live pictures, or prints one.
 pub fn run(args: TopArgs) -> anyhow::Result<()> {
@@ -20,6 +33,10 @@ pub fn run(args: TopArgs) -> anyhow::Result<()> {
             ..pgcalm_monitor::Options::default()
         },
         instance: args.instance.instance,
+        record: match &args.replay {
+            Some(file) => Some(Arc::new(recorded(file, args.at.as_deref())?)),
+            None => None,
+        },
     };
     if args.once {
         let once = run::once(options, width().into(), &|| stop.is_set())?;
@@ -41,4 +58,33 @@ fn width() -> u16 {
         columns.parse().ok().filter(|columns| *columns > 0)
     };
     terminal.or_else(variable).unwrap_or(DEFAULT_WIDTH)
+}
+
+/// The samples of a record around a moment, or its last hour.
+fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
+    let at_ms = at.map(|text| when::parse("--at", text, &when::now())).transpose()?;
+    let reader = record::open(file)?;
+    let range = reader.range().map_err(StoreError::failure)?;
+    let nothing = |what: &str| Failure::Usage(format!("{}: {what}", reader.path().display()));
+    let Some((first, last)) = range else {
+        return Err(nothing("holds no sample yet").into());
+    };
+    if at_ms.is_some_and(|at| at + AROUND_MS < first || at > last + AROUND_MS) {
+        let (first, last) = (when::text(first), when::text(last));
+        return Err(nothing(&format!("holds samples from {first} to {last}, none around --at")).into());
+    }
+    let (from, to) = match at_ms {
+        Some(at) => (at.saturating_sub(AROUND_MS), at + AROUND_MS),
+        None => (last.saturating_sub(2 * AROUND_MS), last),
+    };
+    let samples = History::new(HistoryLimits { span: Duration::from_millis(2 * AROUND_MS), bytes: RECORD_BYTES });
+    let mut problem = Ok(());
+    let take = |host| {
+        if let Err(error) = samples.push(&host) {
+            problem = Err(error);
+        }
+    };
+    reader.samples(from, to, take).map_err(StoreError::failure)?;
+    problem?;
+    Ok(Record { samples, at_ms })
 }

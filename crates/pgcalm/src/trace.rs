@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::args::trace::{
     AskArg, RunArgs, TraceCheckpointArgs, TraceConnectArgs, TraceIoArgs, TraceLocksArgs, TraceVerb, TraceWhyArgs,
 };
-use crate::output;
 use crate::output::JsonLines;
+use crate::{output, record};
 
 /// Traces a server until something ends it.
 pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
@@ -68,6 +68,9 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
 }
 
 fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
+    if let Some(at) = &args.at {
+        return record::at(at, &args.dir.dir, args.run.html.as_deref(), &args.run.json);
+    }
     let options = pgcalm_trace::why::Options {
         duration: args.run.time.duration,
         threshold: args.threshold,

@@ -52,7 +52,7 @@ mod tests {
     use crate::args::QUANTITIES;
 
     /// What values of other kinds are called.
-    const OTHERS: [&str; 31] = [
+    const OTHERS: [&str; 33] = [
         "ADDRESS:PORT",
         "COMMAND",
         "CONNINFO",
@@ -77,10 +77,12 @@ mod tests {
         "PROFILE",
         "PROFILE[:KEY=VALUE,...]",
         "NAME[@SECOND]",
+        "ID",
         "RULES",
         "SEVERITY",
         "VERDICT",
         "WHAT",
+        "WHEN",
         "WHERE",
         "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND",
         // Of a hidden verb.

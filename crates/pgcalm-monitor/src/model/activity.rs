@@ -19,6 +19,16 @@ pub struct Activity {
     pub wait_session_seconds: BTreeMap<WaitCause, f64>,
     /// Age of the oldest transaction of a client (`xact_start`).
     pub oldest_transaction_seconds: Option<f64>,
+    /// Active client sessions whose statement has run for more than a second, those left out that wait for their client or
+    /// for a time, dumps, and statements of maintenance.
+    #[serde(default)]
+    pub slow_sessions: u64,
+    /// Age of the oldest of their statements.
+    #[serde(default)]
+    pub slow_seconds: Option<f64>,
+    /// Who waits for a heavyweight lock of whom, longest first, if at least two do: ten at most.
+    #[serde(default)]
+    pub blocked: Vec<Blocked>,
 }
 
 impl Activity {
@@ -30,6 +40,21 @@ impl Activity {
         }
         causes
     }
+}
+
+/// A session that waits for a heavyweight lock.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// Its process.
+    pub pid: i32,
+    /// The process that holds the lock, or is before it in the queue.
+    pub by: i32,
+    /// What that one does: a state of pg_stat_activity.
+    pub by_state: String,
+    /// Kind of the lock, as `transactionid`.
+    pub lock: String,
+    /// Since its statement began.
+    pub seconds: f64,
 }
 
 /// Client connections by state (`state` of pg_stat_activity, backend_type `client backend`).
@@ -174,6 +199,12 @@ pub struct Counters {
     pub deadlocks: u64,
     /// Bytes written to temporary files.
     pub temporary_bytes: u64,
+    /// Sessions that were begun.
+    #[serde(default)]
+    pub sessions: u64,
+    /// Blocks that were not in shared_buffers.
+    #[serde(default)]
+    pub blocks_read: u64,
 }
 
 /// What [`Counters`] come to per second, between the last two samples.
@@ -193,4 +224,13 @@ pub struct Rates {
     pub buffers_written_by_background_writer_per_second: f64,
     /// Buffers written by anybody else.
     pub buffers_written_by_backends_per_second: f64,
+    /// Bytes written to temporary files, counted when a file is closed.
+    #[serde(default)]
+    pub temporary_bytes_per_second: f64,
+    /// Sessions begun.
+    #[serde(default)]
+    pub sessions_per_second: f64,
+    /// Blocks that were not in shared_buffers.
+    #[serde(default)]
+    pub blocks_read_per_second: f64,
 }

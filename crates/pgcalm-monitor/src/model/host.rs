@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Device, Instance, Interface, Missing, Volume};
+use crate::model::{Cpu, Device, Instance, Interface, Missing, Pressure, Volume};
 
 /// A host and its instances at one moment: one sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,28 @@ pub struct Host {
     pub hidden_processes: u32,
     /// What is missing for the host as a whole.
     pub missing: Vec<Missing>,
+    /// Its processors; `None` in the first sample.
+    #[serde(default)]
+    pub cpu: Option<Cpu>,
+    /// What its tasks stood still for; `None` in the first sample, and where the kernel does not tell.
+    #[serde(default)]
+    pub pressure: Option<Pressure>,
+    /// Incidents that `pgcalm record` has written; empty unless it is asked for them.
+    #[serde(default)]
+    pub incidents: Vec<IncidentCount>,
+}
+
+/// Incidents of an instance with the same verdict.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncidentCount {
+    /// Name of the instance.
+    pub server: String,
+    /// The verdict's name.
+    pub verdict: String,
+    /// How many there have been since the record was begun.
+    pub total: u64,
+    /// Number of the last one, for `pgcalm incident`; 0 if there was none.
+    pub last_id: u64,
 }
 
 impl Host {

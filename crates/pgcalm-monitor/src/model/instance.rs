@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Activity, Archive, Checkpoint, Counters, Guard, Missing, Module, Rates, Replication, ShareMember, Unflushed, Volume,
+    Activity, Archive, Checkpoint, Counters, Group, Guard, Maintenance, Missing, Module, Rates, Replication,
+    ShareMember, Unflushed, Volume,
 };
 
 /// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
@@ -42,6 +43,18 @@ pub struct Instance {
     pub sample_seconds: Option<f64>,
     /// What is missing of the above, and why.
     pub missing: Vec<Missing>,
+    /// When the server was asked: milliseconds since 1970. Two samples of the host may have the same answer of a server.
+    #[serde(default)]
+    pub sampled_ms: Option<u64>,
+    /// Since the server started.
+    #[serde(default)]
+    pub uptime_seconds: Option<f64>,
+    /// What runs besides its users.
+    #[serde(default)]
+    pub maintenance: Vec<Maintenance>,
+    /// Its control group; `None` for a server that is not on this host, or that this user may not look at.
+    #[serde(default)]
+    pub group: Option<Group>,
 }
 
 /// Which server it is.

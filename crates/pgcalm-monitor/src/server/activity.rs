@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postgres::Error;
 
-use crate::model::{Activity, Connections, Wait, WaitCause};
+use crate::model::{Activity, Blocked, Connections, Maintenance, Wait, WaitCause};
 use crate::server::facts::Facts;
 use crate::server::session::{Columns, Session};
 use crate::waits;
@@ -13,10 +13,71 @@ use crate::waits;
 /// Sessions of pgcalm are left out. Of sessions that this user may not look into only the database is shown.
 const QUERY: &str = "SELECT coalesce(backend_type, 'hidden') AS backend_type, coalesce(state, '') AS state, \
     coalesce(wait_event_type, '') AS wait_event_type, coalesce(wait_event, '') AS wait_event, count(*) AS sessions, \
-    max(extract(epoch FROM clock_timestamp() - xact_start))::float8 AS oldest \
-    FROM pg_stat_activity WHERE application_name NOT LIKE 'pgcalm %' AND pid <> pg_backend_pid() \
+    max(extract(epoch FROM clock_timestamp() - xact_start))::float8 AS oldest, \
+    count(*) FILTER (WHERE slow > 1) AS slow_sessions, max(slow) FILTER (WHERE slow > 1) AS slow \
+    FROM (SELECT *, CASE WHEN state = 'active' AND application_name <> 'pg_dump' \
+    AND coalesce(wait_event_type, '') NOT IN ('Client', 'Timeout') \
+    AND query !~* '^\\s*(vacuum|analyze|create|alter|cluster|reindex|refresh|copy|checkpoint|select pg_(backup|switch|create|drop))' \
+    THEN extract(epoch FROM clock_timestamp() - query_start)::float8 END AS slow FROM pg_stat_activity) activity WHERE application_name NOT LIKE 'pgcalm %' AND pid <> pg_backend_pid() \
     AND (backend_type IN ('client backend', 'checkpointer') OR backend_type IS NULL AND datid IS NOT NULL) \
     GROUP BY 1, 2, 3, 4";
+
+/// What runs besides users. Names of relations would have to be looked up in the catalog, which may lie on a disk that hangs; an
+/// autovacuum worker tells its table itself.
+const MAINTENANCE: &str = "SELECT 'autovacuum' AS kind, substr(query, 13) AS object, NULL AS phase \
+    FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND query LIKE 'autovacuum: %' \
+    UNION ALL SELECT 'vacuum', datname || ' ' || relid, v.phase FROM pg_stat_progress_vacuum v \
+    JOIN pg_stat_activity a USING (pid, datname) WHERE a.backend_type = 'client backend' \
+    UNION ALL SELECT 'index', datname || ' ' || relid, phase FROM pg_stat_progress_create_index \
+    UNION ALL SELECT 'cluster', datname || ' ' || relid, phase FROM pg_stat_progress_cluster \
+    UNION ALL SELECT 'base_backup', NULL, phase FROM pg_stat_progress_basebackup \
+    UNION ALL SELECT 'dump', datname, NULL FROM pg_stat_activity \
+    WHERE application_name = 'pg_dump' AND state = 'active' LIMIT 20";
+
+/// `pg_blocking_pids()` takes all partitions of the lock table, so it is called for a few, the longest, only.
+const BLOCKED: &str = "SELECT w.pid, h.pid AS holder, coalesce(h.state, '') AS holder_state, w.wait_event AS lock, w.seconds \
+    FROM (SELECT pid, wait_event, extract(epoch FROM clock_timestamp() - query_start)::float8 AS seconds \
+    FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' \
+    ORDER BY query_start LIMIT 10) w \
+    CROSS JOIN LATERAL (SELECT (pg_blocking_pids(w.pid))[1] AS pid) b \
+    JOIN pg_stat_activity h ON h.pid = b.pid ORDER BY w.seconds DESC";
+
+/// What runs besides users.
+pub fn ask_maintenance(session: &mut Session) -> Result<Vec<Maintenance>, Error> {
+    let rows = session.rows(MAINTENANCE)?;
+    let of = |row: &postgres::Row| {
+        Ok(Maintenance {
+            kind: row.text("kind")?.unwrap_or_default(),
+            object: row.text("object")?.map(|object| table_of(&object).to_string()),
+            phase: row.text("phase")?,
+        })
+    };
+    rows.iter().map(of).collect()
+}
+
+/// The table in what an autovacuum worker says of itself, as `VACUUM ANALYZE public.t (to prevent wraparound)`.
+fn table_of(activity: &str) -> &str {
+    let mut rest = activity.trim();
+    while let Some(next) = ["VACUUM ", "ANALYZE "].iter().find_map(|word| rest.strip_prefix(word)) {
+        rest = next;
+    }
+    rest.split(" (to prevent").next().unwrap_or(rest)
+}
+
+/// Who waits for whom.
+pub fn ask_blocked(session: &mut Session) -> Result<Vec<Blocked>, Error> {
+    let rows = session.rows(BLOCKED)?;
+    let of = |row: &postgres::Row| {
+        Ok(Blocked {
+            pid: row.try_get("pid")?,
+            by: row.try_get("holder")?,
+            by_state: row.text("holder_state")?.unwrap_or_default(),
+            lock: row.text("lock")?.unwrap_or_default(),
+            seconds: row.number("seconds")?.unwrap_or_default(),
+        })
+    };
+    rows.iter().map(of).collect()
+}
 
 /// One look.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +93,7 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
     let mut connections = Connections::default();
     let mut waits = Vec::new();
     let mut oldest: Option<f64> = None;
+    let (mut slow_sessions, mut slow): (u64, Option<f64>) = (0, None);
     let mut checkpointer = None;
     for row in session.rows(QUERY)? {
         let text = |name| row.text(name).map(Option::unwrap_or_default);
@@ -53,6 +115,10 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
             }
             _ => connections.other += sessions,
         }
+        slow_sessions += row.count("slow_sessions")?.unwrap_or_default();
+        if let Some(age) = row.number("slow")? {
+            slow = Some(slow.map_or(age, |known| known.max(age)));
+        }
         if let Some(age) = row.number("oldest")? {
             oldest = Some(oldest.map_or(age, |known| known.max(age)));
         }
@@ -65,6 +131,9 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
             waits,
             wait_session_seconds: BTreeMap::new(),
             oldest_transaction_seconds: oldest,
+            slow_sessions,
+            slow_seconds: slow,
+            blocked: Vec::new(),
         },
         checkpointer,
     })
@@ -132,6 +201,13 @@ mod tests {
         // Those of PostgreSQL 17 have their names already.
         name_holds(&mut activity, 3);
         assert_eq!(activity.sessions_by_cause()[&WaitCause::Guard], 3);
+    }
+
+    #[test]
+    fn an_autovacuum_worker_tells_its_table() {
+        assert_eq!(table_of("VACUUM ANALYZE public.t (to prevent wraparound)"), "public.t");
+        assert_eq!(table_of("ANALYZE public.t"), "public.t");
+        assert_eq!(table_of("postgres 16384"), "postgres 16384");
     }
 
     #[test]

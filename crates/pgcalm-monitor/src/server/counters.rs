@@ -26,7 +26,8 @@ pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
          pg_wal_lsn_diff(l.position, c.redo_lsn)::int8 AS since_redo, \
          extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8 AS checkpoint_age \
          FROM (SELECT sum(xact_commit)::int8 AS commits, sum(xact_rollback)::int8 AS rollbacks, \
-         sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes FROM pg_stat_database) d, \
+         sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes, \
+         sum(sessions)::int8 AS sessions, sum(blks_read)::int8 AS blocks_read FROM pg_stat_database) d, \
          {} w, {} b, pg_control_checkpoint() c, \
          (SELECT pg_is_in_recovery() AS standby, CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
          ELSE pg_current_wal_insert_lsn() END AS position) l",
@@ -57,6 +58,8 @@ pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
             checkpoint_sync_seconds: writes.checkpoint_sync_ms / 1000.0,
             deadlocks: count("deadlocks")?,
             temporary_bytes: count("temp_bytes")?,
+            sessions: count("sessions")?,
+            blocks_read: count("blocks_read")?,
         },
         wal_since_redo_bytes: row.count("since_redo")?,
         checkpoint_seconds: row.number("checkpoint_age")?,

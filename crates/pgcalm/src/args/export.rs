@@ -18,6 +18,9 @@ pub struct ExportArgs {
     /// that. It is removed at the end.
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
+    /// Directory of a record of pgcalm record, whose incidents are counted.
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
     /// Time between samples, 0.1 s to 1 h.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::interval)]
     pub interval: Duration,

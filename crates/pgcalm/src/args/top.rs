@@ -1,8 +1,10 @@
 //! Arguments of `pgcalm top`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use pgcalm_record::store::DIRECTORY;
 
 use super::server::{ConnectList, InstanceArg};
 use super::time;
@@ -43,4 +45,15 @@ pub struct TopArgs {
     pub instance: InstanceArg,
     #[command(flatten)]
     pub servers: ConnectList,
+    /// Show the record of this time, half an hour around it, e.g. 03:12, "yesterday 03:12" or "2 hours ago".
+    #[arg(long, value_name = "WHEN", conflicts_with = "connect")]
+    pub at: Option<String>,
+    /// The record: a directory of pgcalm record, or a file that its --export wrote. Without --at its last hour is shown.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "connect",
+        default_value_if("at", clap::builder::ArgPredicate::IsPresent, DIRECTORY)
+    )]
+    pub replay: Option<PathBuf>,
 }

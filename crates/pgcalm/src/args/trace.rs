@@ -9,6 +9,7 @@ use pgcalm_host::quantity::{COUNT, SECONDS};
 
 use super::fail_on::FailOnArg;
 use super::json::JsonArg;
+use super::record::DirArg;
 use super::server::InstanceArg;
 use super::time;
 use super::time::DurationArg;
@@ -115,6 +116,11 @@ pub struct TraceWhyArgs {
     pub ask: AskArg,
     #[command(flatten)]
     pub fail_on: FailOnArg,
+    /// Answer from the record of pgcalm record instead: what stalled at this time, e.g. 03:12 or "yesterday 03:12".
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["duration", "connect", "fail_on"])]
+    pub at: Option<String>,
+    #[command(flatten)]
+    pub dir: DirArg,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@
 mod unit;
 
 #[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
-mod support;
+pub mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

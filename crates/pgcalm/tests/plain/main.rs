@@ -6,5 +6,6 @@ mod export;
 mod lag;
 mod packaging;
 mod predict;
+mod record;
 mod top;
 mod wal_restore;

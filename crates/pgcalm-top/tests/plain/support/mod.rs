@@ -135,6 +135,7 @@ pub fn busy(second: u64) -> Instance {
             ]
             .into(),
             oldest_transaction_seconds: Some(12.0),
+            ..Activity::default()
         }),
         counters: Some(Counters::default()),
         rates: Some(Rates {

@@ -1,0 +1,337 @@
+//! Which seconds were bad for users, and incidents of these.
+//!
+//! A second is bad by what it did to users against what is usual for this server at this load: commits far below the usual while
+//! sessions have work, statements that pile up, a server that takes several times its usual time to answer the recorder, or
+//! does not answer at all. Load that goes away takes its sessions with it, and is no stall.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pgcalm_monitor::model::{Host, Instance, WaitCause};
+
+use crate::baseline::{Baseline, Usual};
+use crate::incident::Incident;
+use crate::report::build;
+use crate::second::{Answer, Second};
+use crate::stuck::{Looks, Target};
+
+/// Seconds that are kept from before an incident, and added after it.
+const AROUND: usize = 60;
+
+/// So many good seconds in a row end an incident.
+const GOOD_AT_END: usize = 3;
+
+/// After so many seconds a stall is what is usual from now on.
+const LONGEST: usize = 600;
+
+/// So many seconds without a connection end an incident: the server was stopped.
+const AWAY_AT_END: usize = 5;
+
+/// After so many samples without it an instance is forgotten, and what was usual for it.
+const FORGOTTEN: usize = 3600;
+
+/// A longer time between two samples is a gap: the recorder or the machine was stopped, or the clock was set.
+const GAP_MS: u64 = 10_000;
+
+/// Watches all instances.
+#[derive(Default)]
+pub struct Detector {
+    servers: BTreeMap<String, Server>,
+}
+
+/// What a sample came to.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Each instance's second, and whether it was bad.
+    pub seconds: Vec<(String, Second, bool)>,
+    /// Incidents that are over. One that is given again, with the same server and beginning, has more of what followed.
+    pub incidents: Vec<Incident>,
+}
+
+/// An instance, as far as incidents name it.
+#[derive(Debug, Clone, Default)]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// Its data directory.
+    pub data_directory: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    pid: Option<i32>,
+    cluster_name: String,
+}
+
+#[derive(Default)]
+struct Server {
+    subject: Subject,
+    baseline: Baseline,
+    recent: VecDeque<(Second, bool)>,
+    /// Samples in which it was not there.
+    absent: usize,
+    last_asked: Option<u64>,
+    last_commits: Option<f64>,
+    open: Option<Open>,
+    /// The last incident, while what follows it is added.
+    after: Option<(Open, Option<&'static str>, usize)>,
+}
+
+/// An incident that goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Open {
+    /// The minute before, then all since, and which were bad.
+    pub seconds: Vec<(Second, bool)>,
+    /// The first bad one.
+    pub first: usize,
+    /// The last bad one so far.
+    pub last: usize,
+    /// What was usual when it began.
+    pub usual: Usual,
+    /// Processes that slept uninterruptibly.
+    pub looks: Looks,
+}
+
+impl Detector {
+    /// Takes a sample.
+    pub fn push(&mut self, host: &Host) -> Step {
+        let mut step = Step::default();
+        for instance in &host.instances {
+            let server = self.servers.entry(instance.identity.name.clone()).or_default();
+            server.subject.update(instance);
+            server.absent = 0;
+            let second = Second::of(host, instance, server.last_asked);
+            server.last_asked = instance.sampled_ms.or(server.last_asked);
+            let bad = server.push(second.clone(), &mut step.incidents);
+            step.seconds.push((instance.identity.name.clone(), second, bad));
+        }
+        // One that is stopped is found no more.
+        for (name, server) in &mut self.servers {
+            if !host.instances.iter().any(|instance| instance.identity.name == *name) {
+                server.absent += 1;
+                server.push(
+                    Second { time_ms: host.time_ms, answer: Answer::Away, ..Second::default() },
+                    &mut step.incidents,
+                );
+            }
+        }
+        // One that was given another port does not come back.
+        self.servers.retain(|_, server| server.absent < FORGOTTEN);
+        step
+    }
+
+    /// Instances that are held now, and since when.
+    pub fn open(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.servers.iter().filter_map(|(name, server)| {
+            let open = server.open.as_ref()?;
+            Some((name.as_str(), open.seconds[open.first].0.time_ms))
+        })
+    }
+
+    /// Those whose processes are worth a look.
+    pub fn targets(&self) -> Vec<Target> {
+        let open = self.servers.values().filter(|server| server.open.is_some()).map(|server| &server.subject);
+        let target = |subject: &Subject| {
+            let (server, cluster_name) = (subject.name.clone(), subject.cluster_name.clone());
+            Some(Target { server, postmaster: subject.pid?, cluster_name })
+        };
+        open.filter_map(target).collect()
+    }
+
+    /// Adds what was seen of these processes.
+    pub fn add_looks(&mut self, looks: Vec<(String, Looks)>) {
+        for (name, looks) in looks {
+            if let Some(open) = self.servers.get_mut(&name).and_then(|server| server.open.as_mut()) {
+                open.looks.join(looks);
+            }
+        }
+    }
+
+    /// Ends all that goes on, as at the end of the recording.
+    pub fn finish(&mut self) -> Vec<Incident> {
+        let mut incidents = Vec::new();
+        for server in self.servers.values_mut() {
+            server.close(Some("recorder_gap"), &mut incidents);
+            server.complete(&mut incidents);
+        }
+        incidents
+    }
+}
+
+impl Subject {
+    fn update(&mut self, instance: &Instance) {
+        let identity = &instance.identity;
+        self.name.clone_from(&identity.name);
+        self.pid = identity.pid;
+        // A server that doesn't answer still has its name.
+        if identity.data_directory.is_some() {
+            self.data_directory.clone_from(&identity.data_directory);
+        }
+        if instance.reachability.is_reachable() {
+            self.version.clone_from(&identity.version);
+            self.cluster_name = identity.cluster_name.clone().unwrap_or_default();
+        }
+    }
+}
+
+impl Server {
+    /// Takes a second; whether it was bad.
+    fn push(&mut self, second: Second, incidents: &mut Vec<Incident>) -> bool {
+        if let Some((before, _)) = self.recent.back()
+            && (second.time_ms < before.time_ms || second.time_ms - before.time_ms > GAP_MS)
+        {
+            self.close(Some("recorder_gap"), incidents);
+            self.complete(incidents);
+            self.recent.clear();
+            self.last_commits = None;
+        }
+        let judged = self.judge(&second);
+        let bad = judged == Some(true);
+        if second.commits.is_some() && second.answer == Answer::Fresh {
+            self.last_commits = second.commits;
+        }
+        if bad && self.open.is_none() {
+            self.complete(incidents);
+            self.begin(&second);
+        }
+        // Before the usual is known, each second counts for it.
+        if !bad && second.answer == Answer::Fresh && self.open.is_none() {
+            self.baseline.push(&second);
+        }
+        self.recent.push_back((second.clone(), bad));
+        if self.recent.len() > AROUND {
+            self.recent.pop_front();
+        }
+        if let Some((after, _, left)) = &mut self.after {
+            after.seconds.push((second.clone(), false));
+            *left -= 1;
+            if *left == 0 {
+                self.complete(incidents);
+            }
+        }
+        self.go_on(second, bad, incidents);
+        bad
+    }
+
+    fn go_on(&mut self, second: Second, bad: bool, incidents: &mut Vec<Incident>) {
+        let Some(open) = &mut self.open else {
+            return;
+        };
+        open.seconds.push((second, bad));
+        if bad {
+            open.last = open.seconds.len() - 1;
+        }
+        let since = &open.seconds[open.last + 1..];
+        let away = since.iter().rev().take_while(|(second, _)| second.answer == Answer::Away).count();
+        let good = since.iter().filter(|(second, _)| second.answer == Answer::Fresh).count();
+        if away >= AWAY_AT_END {
+            self.close(Some("server_away"), incidents);
+        } else if good >= GOOD_AT_END {
+            self.close(None, incidents);
+        } else if open.last - open.first >= LONGEST {
+            self.close(Some("became_usual"), incidents);
+            self.baseline.clear();
+        }
+    }
+
+    /// Whether users were held; `None` if the second does not tell.
+    fn judge(&self, second: &Second) -> Option<bool> {
+        match second.answer {
+            Answer::Hung(_) => return Some(true),
+            Answer::Silent | Answer::Away => return None,
+            Answer::Fresh => {}
+        }
+        let usual = match &self.open {
+            Some(open) => open.usual,
+            None => self.baseline.usual()?,
+        };
+        let commits = second.commits?;
+        let active = second.active as f64;
+        let has_work = active >= (0.6 * usual.active).max(1.0);
+        // Sessions report their commits once a second at most, so one with few sessions has none in this second and two in the
+        // next: two seconds count together, unless sessions are seen to wait.
+        let level = match (&self.open, self.last_commits) {
+            (None, Some(last)) => (commits + last) / 2.0,
+            _ => commits,
+        };
+        let below = |level: f64, part: f64| {
+            usual.commits >= 5.0
+                && level < part * usual.commits
+                && level < usual.commits - 4.0 * usual.commits_deviation
+        };
+        let stands = below(commits, 0.1) && active >= usual.active.max(2.0) && second.held() as f64 >= 0.5 * active;
+        let falls = has_work && below(level, 0.5) && below(commits, 0.6);
+        let slow = second.slow as f64;
+        let queues: u64 = [WaitCause::Lock, WaitCause::SynchronousReplication, WaitCause::Guard]
+            .iter()
+            .map(|cause| second.waiting(*cause))
+            .sum();
+        let piles = slow >= (3.0 * usual.slow + 2.0).max(3.0)
+            && slow >= 0.3 * active
+            && (queues >= 2 || commits < 0.9 * usual.commits);
+        let answers_late = second.answer_seconds > 1.0 && second.answer_seconds > 5.0 * usual.answer;
+        Some(stands || falls || piles || answers_late)
+    }
+
+    /// Begins an incident at the first of the seconds before that were as bad already.
+    fn begin(&mut self, second: &Second) {
+        let usual = self.baseline.usual().unwrap_or_default();
+        let hung_since = match second.answer {
+            Answer::Hung(seconds) => second.time_ms.saturating_sub((seconds * 1000.0) as u64),
+            _ => u64::MAX,
+        };
+        let mut seconds: Vec<(Second, bool)> = self.recent.iter().cloned().collect();
+        let mut first = seconds.len();
+        while let Some((before, bad)) = first.checked_sub(1).map(|at| &mut seconds[at]) {
+            let fell = before.answer == Answer::Fresh
+                && usual.commits >= 5.0
+                && before.commits.is_some_and(|commits| commits < 0.6 * usual.commits)
+                && before.active > 0;
+            if !(fell || before.answer == Answer::Silent || before.time_ms >= hung_since) {
+                break;
+            }
+            *bad = true;
+            first -= 1;
+        }
+        // Silence alone is none.
+        while first < seconds.len()
+            && seconds[first].0.answer == Answer::Silent
+            && seconds[first].0.time_ms < hung_since
+        {
+            seconds[first].1 = false;
+            first += 1;
+        }
+        let last = seconds.len();
+        self.open = Some(Open { seconds, first, last, usual, looks: Looks::default() });
+    }
+
+    /// Ends the incident that goes on, and gives it if it meant anything.
+    fn close(&mut self, by: Option<&'static str>, incidents: &mut Vec<Incident>) {
+        let Some(mut open) = self.open.take() else {
+            return;
+        };
+        open.last = open.last.min(open.seconds.len().saturating_sub(1));
+        if open.seconds.is_empty() || !is_worth_it(&open) {
+            return;
+        }
+        incidents.push(build::incident(&self.subject, &open, by));
+        self.after = Some((open, by, AROUND));
+    }
+
+    /// Gives the last incident again, with what followed.
+    fn complete(&mut self, incidents: &mut Vec<Incident>) {
+        if let Some((open, by, _)) = self.after.take() {
+            incidents.push(build::incident(&self.subject, &open, by));
+        }
+    }
+}
+
+/// One second's worth of commits was lost, or sessions stood in a queue, or the server did not answer.
+fn is_worth_it(open: &Open) -> bool {
+    let bad = || open.seconds[open.first..=open.last].iter().filter(|(_, bad)| *bad).map(|(second, _)| second);
+    let hung = bad().any(|second| matches!(second.answer, Answer::Hung(_)));
+    let piled = bad().filter(|second| second.slow >= 3).count() >= 2;
+    let late = bad().filter(|second| second.answer_seconds > 1.0).count() >= 2;
+    hung || piled || late || build::lost_commits(open) >= 0.8 * open.usual.commits.max(5.0)
+}
+
+#[cfg(test)]
+#[path = "detect/tests.rs"]
+mod tests;

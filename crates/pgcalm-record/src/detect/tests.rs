@@ -1,0 +1,224 @@
+use pgcalm_monitor::model::{
+    Activity, Connections, Counters, Identity, Instance, Rates, Reachability, ServerRole, Wait,
+};
+
+use super::*;
+use crate::incident::Cause;
+
+/// A server that does `commits` per second with `active` sessions, of which so many wait for WAL.
+#[derive(Clone, Copy)]
+struct Load {
+    commits: f64,
+    active: u64,
+    waiting: u64,
+    slow: u64,
+}
+
+const EVEN: Load = Load { commits: 100.0, active: 4, waiting: 1, slow: 0 };
+const STALL: Load = Load { commits: 2.0, active: 4, waiting: 4, slow: 0 };
+
+struct Made {
+    detector: Detector,
+    time_ms: u64,
+    started_ms: u64,
+    incidents: Vec<Incident>,
+}
+
+impl Made {
+    fn new() -> Self {
+        Self { detector: Detector::default(), time_ms: 1_000_000_000, started_ms: 0, incidents: Vec::new() }
+    }
+
+    fn instance(&self, load: Load) -> Instance {
+        let wait = |event_type: &str, event: &str, cause, sessions| Wait {
+            cause,
+            event_type: event_type.to_string(),
+            event: event.to_string(),
+            sessions,
+        };
+        Instance {
+            identity: Identity { name: "5432".to_string(), pid: Some(7), ..Identity::default() },
+            reachability: Reachability::Reachable,
+            role: Some(ServerRole::Primary),
+            sampled_ms: Some(self.time_ms),
+            sample_seconds: Some(0.01),
+            uptime_seconds: Some((self.time_ms - self.started_ms) as f64 / 1000.0),
+            rates: Some(Rates { commits_per_second: load.commits, ..Rates::default() }),
+            counters: Some(Counters::default()),
+            activity: Some(Activity {
+                connections: Connections { active: load.active, ..Connections::default() },
+                waits: vec![
+                    wait("IO", "WALSync", WaitCause::Wal, load.waiting),
+                    wait("", "", WaitCause::Cpu, load.active - load.waiting),
+                ],
+                slow_sessions: load.slow,
+                slow_seconds: (load.slow > 0).then_some(3.0),
+                ..Activity::default()
+            }),
+            ..Instance::default()
+        }
+    }
+
+    fn sample(&mut self, instances: Vec<Instance>) -> usize {
+        self.time_ms += 1000;
+        let host = Host { time_ms: self.time_ms, instances, ..Host::default() };
+        let step = self.detector.push(&host);
+        self.incidents.extend(step.incidents);
+        step.seconds.iter().filter(|(_, _, bad)| *bad).count()
+    }
+
+    fn seconds(&mut self, count: usize, load: Load) -> &mut Self {
+        for second in 0..count {
+            // No load is quite even.
+            let wobble = 1.0 + ((second * 7 % 11) as f64 - 5.0) / 50.0;
+            let instance = self.instance(Load { commits: load.commits * wobble, ..load });
+            self.sample(vec![instance]);
+        }
+        self
+    }
+
+    fn hung(&mut self, seconds: usize) -> &mut Self {
+        for waited in 0..seconds {
+            let mut instance = self.instance(EVEN);
+            instance.sampled_ms = None;
+            instance.rates = None;
+            instance.activity = None;
+            instance.reachability = Reachability::Hung { seconds: waited as f64 + 3.0 };
+            self.sample(vec![instance]);
+        }
+        self
+    }
+}
+
+#[test]
+fn a_stall_is_one_incident_with_the_minute_before_and_what_followed() {
+    let mut made = Made::new();
+    made.seconds(100, EVEN);
+    let begin = made.time_ms;
+    made.seconds(6, STALL).seconds(GOOD_AT_END - 1, EVEN);
+    assert_eq!(made.incidents, []);
+    assert_eq!(made.detector.open().map(|(name, _)| name).collect::<Vec<_>>(), ["5432"]);
+    assert_eq!(made.detector.targets().len(), 1);
+    made.seconds(1, EVEN);
+    assert_eq!(made.incidents.len(), 1);
+    let incident = made.incidents[0].clone();
+    assert_eq!((incident.started_ms, incident.ended_ms, incident.seconds), (begin + 1000, begin + 6000, 6.0));
+    assert_eq!((incident.server.as_str(), incident.cause), ("5432", Cause::Unknown));
+    assert!((incident.lost_commits - 588.0).abs() < 30.0, "{}", incident.lost_commits);
+    assert_eq!((incident.held_sessions, incident.ended_by), (4, None));
+    assert_eq!(incident.waits[0].event, "IO:WALSync");
+    assert_eq!(incident.timeline.len(), AROUND + 6 + GOOD_AT_END);
+    // What follows comes later, for the same incident.
+    made.seconds(AROUND, EVEN);
+    assert_eq!(made.incidents.len(), 2);
+    let whole = &made.incidents[1];
+    assert_eq!((whole.started_ms, &whole.waits), (incident.started_ms, &incident.waits));
+    assert_eq!(whole.timeline.len(), AROUND + 6 + GOOD_AT_END + AROUND);
+    made.seconds(100, EVEN);
+    assert_eq!(made.incidents.len(), 2);
+}
+
+#[test]
+fn even_load_load_that_ends_and_load_that_begins_are_none() {
+    let mut made = Made::new();
+    made.seconds(300, EVEN);
+    let none = Load { commits: 0.0, active: 0, waiting: 0, slow: 0 };
+    made.seconds(30, none).seconds(60, EVEN);
+    // A checkpoint's dips.
+    let dip = Load { commits: 65.0, active: 4, waiting: 3, slow: 0 };
+    for _ in 0..20 {
+        made.seconds(10, EVEN).seconds(3, dip);
+    }
+    // A report that runs long while others work, and a session alone.
+    made.seconds(60, Load { slow: 1, ..EVEN });
+    made.seconds(60, Load { commits: 20.0, active: 1, waiting: 1, slow: 0 });
+    // One whose commits are told a second late.
+    let alone = |commits| Load { commits, active: 1, waiting: 0, slow: 0 };
+    made.seconds(300, alone(20.0));
+    for _ in 0..30 {
+        made.seconds(5, alone(20.0)).seconds(1, alone(0.0)).seconds(1, alone(40.0));
+    }
+    assert_eq!(made.incidents, []);
+}
+
+#[test]
+fn before_the_usual_is_known_nothing_is_judged_but_a_server_that_hangs() {
+    let mut made = Made::new();
+    made.seconds(5, EVEN).seconds(20, STALL);
+    assert_eq!(made.incidents, []);
+    let mut made = Made::new();
+    made.seconds(3, EVEN).hung(4).seconds(10, EVEN);
+    assert_eq!(made.incidents.len(), 1);
+}
+
+#[test]
+fn a_volume_that_hangs_has_all_its_seconds() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN);
+    let begin = made.time_ms;
+    // The last answer is shown for a while before the server counts as hung.
+    let silent = made.instance(EVEN);
+    let silent = Instance { sampled_ms: Some(begin), ..silent };
+    for _ in 0..2 {
+        made.sample(vec![silent.clone()]);
+    }
+    made.hung(28).seconds(20, EVEN);
+    let incident = &made.incidents[0];
+    assert!(incident.seconds >= 29.0, "{}", incident.seconds);
+    assert_eq!(incident.longest_wait_seconds, 30.0);
+    assert!(incident.lost_commits >= 2800.0, "{}", incident.lost_commits);
+    assert!(incident.sentence.contains("did not answer"), "{}", incident.sentence);
+}
+
+#[test]
+fn statements_that_pile_up_are_bad_although_others_commit() {
+    let mut made = Made::new();
+    let pile = Load { commits: 80.0, active: 12, waiting: 8, slow: 8 };
+    made.seconds(60, EVEN).seconds(6, pile).seconds(10, EVEN);
+    assert_eq!(made.incidents.len(), 1);
+    assert_eq!((made.incidents[0].held_sessions, made.incidents[0].longest_wait_seconds), (8, 3.0));
+}
+
+#[test]
+fn a_server_that_goes_away_ends_it_and_comes_back_without_one() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN).seconds(4, STALL);
+    for _ in 0..30 {
+        made.sample(Vec::new());
+    }
+    made.started_ms = made.time_ms;
+    assert_eq!(made.incidents[0].ended_by.as_deref(), Some("server_away"));
+    let count = made.incidents.len();
+    // Started anew, it is compared with what it was before.
+    made.seconds(10, EVEN).seconds(6, STALL).seconds(10, EVEN);
+    let again = made.incidents.last().unwrap();
+    assert!(again.changes.iter().any(|change| change.what == "the server was restarted"), "{:?}", again.changes);
+    let count = count.max(made.incidents.len());
+    made.seconds(60, EVEN);
+    assert!(made.incidents[count..].iter().all(|it| it.started_ms == made.incidents[count - 1].started_ms));
+}
+
+#[test]
+fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
+    for jump in [3_600_000_i64, -3_600_000] {
+        let mut made = Made::new();
+        made.seconds(60, EVEN).seconds(4, STALL);
+        made.time_ms = made.time_ms.checked_add_signed(jump).unwrap();
+        made.seconds(30, EVEN);
+        assert_eq!(made.incidents[0].ended_by.as_deref(), Some("recorder_gap"), "{jump}");
+        assert_eq!(made.incidents[0].seconds, 4.0);
+        assert!(made.incidents.iter().all(|incident| incident.started_ms == made.incidents[0].started_ms));
+    }
+    let mut made = Made::new();
+    made.seconds(60, EVEN).seconds(4, STALL);
+    assert_eq!(made.detector.finish()[0].ended_by.as_deref(), Some("recorder_gap"));
+}
+
+#[test]
+fn a_stall_without_end_becomes_the_usual() {
+    let mut made = Made::new();
+    made.seconds(100, EVEN).seconds(LONGEST + 100, STALL);
+    let ends: Vec<_> = made.incidents.iter().map(|incident| incident.ended_by.clone().unwrap()).collect();
+    assert_eq!(ends[0], "became_usual");
+    assert!(made.incidents.iter().all(|incident| incident.started_ms == made.incidents[0].started_ms));
+}

@@ -1,0 +1,118 @@
+//! `pgcalm` without arguments: is something stalling now, did something stall in the last day, what to do first.
+
+use std::path::Path;
+
+use pgcalm_monitor::model::{Host, Reachability};
+use pgcalm_render::number::{plural, short};
+
+use crate::incident::{Cause, Incident};
+use crate::report::card::words;
+use crate::report::time::time;
+use crate::store::{Reader, StoreError};
+
+/// A day.
+const DAY_MS: u64 = 86_400_000;
+
+/// Three sentences, a line each, from a sample with rates and the record, if there is one in `directory`.
+pub fn sentences(host: &Host, directory: &Path) -> String {
+    let (now, stalls) = now(host);
+    let read = Reader::open(directory).and_then(|reader| reader.incidents(host.time_ms.saturating_sub(DAY_MS)));
+    let (day, worst) = match &read {
+        Ok(incidents) => last_day(incidents),
+        Err(StoreError::NotThere(_)) => {
+            ("Nothing is recorded, so what stalled in the last day is not known.".to_string(), None)
+        }
+        Err(error) => (format!("What stalled in the last day can't be told: {error}."), None),
+    };
+    let first = match (stalls, worst, &read) {
+        (true, ..) => "First: sudo pgcalm trace why shows what holds it up at this moment.".to_string(),
+        (_, Some(incident), _) if incident.cause != Cause::Unknown => {
+            format!("First: {} ({}).", incident.cure.text.trim_end_matches('.'), incident.cure.command)
+        }
+        (_, _, Err(_)) => {
+            "First: sudo systemctl enable --now pgcalm-record, so that the next stall explains itself; sudo pgcalm doctor tells what \
+             will stall."
+                .to_string()
+        }
+        _ => "First: sudo pgcalm doctor tells what will stall, before it does.".to_string(),
+    };
+    format!("{now}\n{day}\n{first}\n")
+}
+
+/// What stalls at this moment, as far as one look tells without knowing what is usual.
+fn now(host: &Host) -> (String, bool) {
+    let mut held: Vec<String> = Vec::new();
+    let mut away: Vec<String> = Vec::new();
+    for instance in &host.instances {
+        let name = &instance.identity.name;
+        match &instance.reachability {
+            Reachability::Hung { seconds } => held.push(format!("{name} has not answered for {} s", short(*seconds))),
+            Reachability::Unreachable { why } => away.push(format!("{name} can't be looked into ({why})")),
+            Reachability::Connecting => away.push(format!("{name} has not answered yet")),
+            Reachability::Reachable => {
+                let slow = instance.activity.as_ref().map_or(0, |activity| activity.slow_sessions);
+                let seconds = instance.activity.as_ref().and_then(|activity| activity.slow_seconds).unwrap_or(0.0);
+                if slow >= 3 {
+                    held.push(format!("in {name} {slow} statements have run for up to {} s", short(seconds)));
+                }
+            }
+        }
+    }
+    let away = if away.is_empty() { String::new() } else { format!(", but {}", away.join(", ")) };
+    match (host.instances.len(), held.is_empty()) {
+        (0, _) => ("No PostgreSQL server was found on this host.".to_string(), false),
+        (servers, true) => {
+            let active: u64 = host
+                .instances
+                .iter()
+                .filter_map(|instance| instance.activity.as_ref())
+                .map(|activity| activity.connections.active)
+                .sum();
+            let servers = plural(servers as f64, "server");
+            (format!("Nothing stalls now: {servers}, {}{away}.", plural(active as f64, "active session")), false)
+        }
+        _ => (format!("Now: {}{away}.", held.join(", ")), true),
+    }
+}
+
+/// What stalled, and the worst of it.
+fn last_day(incidents: &[Incident]) -> (String, Option<&Incident>) {
+    let Some(worst) = incidents.iter().max_by(|a, b| a.lost_commits.total_cmp(&b.lost_commits)) else {
+        return ("Nothing stalled in the last day.".to_string(), None);
+    };
+    let id = worst.id.map_or(String::new(), |id| format!(" (pgcalm incident {id})"));
+    let text = format!(
+        "In the last day: {}; the worst at {}, instance {}, {} s: {}{id}.",
+        plural(incidents.len() as f64, "stall"),
+        time(worst.started_ms),
+        worst.server,
+        short(worst.seconds),
+        words(worst.cause),
+    );
+    (text, Some(worst))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgcalm_monitor::model::{Activity, Identity, Instance};
+
+    #[test]
+    fn there_are_three_sentences_whatever_there_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let none = sentences(&Host::default(), directory.path());
+        assert_eq!(none.lines().count(), 3, "{none}");
+        assert!(none.contains("No PostgreSQL server") && none.contains("pgcalm-record"), "{none}");
+        let instance = |slow_sessions| Instance {
+            identity: Identity { name: "5432".to_string(), ..Identity::default() },
+            reachability: Reachability::Reachable,
+            activity: Some(Activity { slow_sessions, slow_seconds: Some(7.0), ..Activity::default() }),
+            ..Instance::default()
+        };
+        let calm = sentences(&Host { instances: vec![instance(0)], ..Host::default() }, directory.path());
+        assert!(calm.starts_with("Nothing stalls now: 1 server, 0 active sessions.\n"), "{calm}");
+        let stalls = sentences(&Host { instances: vec![instance(9)], ..Host::default() }, directory.path());
+        assert!(stalls.starts_with("Now: in 5432 9 statements have run for up to 7 s.\n"), "{stalls}");
+        assert!(stalls.lines().last().unwrap().contains("trace why"), "{stalls}");
+    }
+}

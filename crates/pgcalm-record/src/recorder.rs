@@ -1,0 +1,342 @@
+//! `pgcalm record`: samples go into a ring in memory, and a thread of its own writes them out.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use pgcalm_monitor::Monitor;
+use pgcalm_monitor::model::Host;
+use rustix::mm::MlockAllFlags;
+
+use crate::detect::Detector;
+use crate::incident::Incident;
+use crate::place;
+use crate::store::{Item, Limits, Packer, Reader, StoreError, Writer};
+use crate::stuck::Looker;
+
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What is in the ring is written after this time, so that a disk gets few writes; incidents at once.
+const WRITE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Between attempts to write, while the disk takes nothing.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// What is too old or too much is removed at this interval.
+const TIDY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the ring may hold while nothing can be written: half an hour of ten instances.
+const RING_BYTES: usize = 8 << 20;
+
+/// At the start, so much of the record is judged again: a recorder that was killed has not told of what went on.
+const LOOK_BACK_MS: u64 = 600_000;
+
+/// What is recorded, and where to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory of the store.
+    pub directory: PathBuf,
+    /// How much is kept.
+    pub limits: Limits,
+    /// Whether the directory may be on a device of a server.
+    pub same_device: bool,
+    /// What is watched.
+    pub monitor: pgcalm_monitor::Options,
+}
+
+/// Records until `stop` says so. `say` is told what goes wrong, once for each reason.
+///
+/// # Errors
+///
+/// [`pgcalm_host::Failure::Usage`] for a directory on a device of a server; [`StoreError`] if the store can't be used at the start.
+/// What fails later ends nothing: the ring keeps what it can.
+pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::Result<()> {
+    let root = options.monitor.root.clone();
+    if !options.same_device {
+        place::check(&root, &options.directory)?;
+    }
+    let writer = Writer::open(&options.directory, options.limits).map_err(StoreError::failure)?;
+    let mut detector = Detector::default();
+    let ring = Arc::new(Ring::default());
+    for item in judge_again(&options.directory, &mut detector, say) {
+        ring.push(item);
+    }
+    // A second for the connections to come is lost to the first sample in any case.
+    let monitor = Monitor::start(pgcalm_monitor::Options { history: None, ..options.monitor })?;
+    lock_memory(say);
+    let thread = WriterThread::start(Arc::clone(&ring), writer, say)?;
+    say(&format!("pgcalm record: {}", options.directory.display()));
+    let looker = Looker::start(root)?;
+    let mut told = String::new();
+    let mut packer = Packer::default();
+    let mut last = 0;
+    while !stop() {
+        let Some(host) = monitor.wait_for(LOOK, |host| host.time_ms != last) else {
+            continue;
+        };
+        last = host.time_ms;
+        tell_missing(&host, &mut told, say);
+        detector.add_looks(looker.take());
+        let step = detector.push(&host);
+        looker.watch(detector.targets());
+        match packer.pack(&host) {
+            Ok(items) => items.into_iter().for_each(|item| ring.push(item)),
+            Err(error) => say(&format!("pgcalm record: a sample can't be kept: {error:#}")),
+        }
+        for (server, second, bad) in step.seconds {
+            ring.push(Item::Second(server, Box::new(second), bad));
+        }
+        for incident in step.incidents {
+            ring.push(Item::Incident(Box::new(incident)));
+        }
+    }
+    for incident in detector.finish() {
+        ring.push(Item::Incident(Box::new(incident)));
+    }
+    thread.finish();
+    Ok(())
+}
+
+/// Gives the detector the last minutes of the record: what is usual is known at once, and what went on when the recorder was killed
+/// is an incident.
+fn judge_again(directory: &std::path::Path, detector: &mut Detector, say: fn(&str)) -> Vec<Item> {
+    let mut items = Vec::new();
+    let read = Reader::open(directory).and_then(|reader| {
+        let from = now_ms().saturating_sub(LOOK_BACK_MS);
+        let known = reader.incidents(from)?;
+        // Judged by less of what was before, one that is known may seem to have begun a second sooner or later.
+        let is_new = |incident: &Incident| {
+            let overlaps =
+                |other: &Incident| other.started_ms <= incident.ended_ms && incident.started_ms <= other.ended_ms;
+            !known.iter().any(|other| other.server == incident.server && overlaps(other))
+        };
+        reader.samples(from, now_ms(), |host| {
+            let step = detector.push(&host);
+            items.extend(step.incidents.into_iter().filter(is_new).map(|incident| Item::Incident(Box::new(incident))));
+        })
+    });
+    if let Err(error) = read {
+        say(&format!("pgcalm record: what was recorded before is not looked at again: {error}"));
+    }
+    items
+}
+
+/// So that nothing of this process has to be read from a disk that hangs, or is swapped out.
+fn lock_memory(say: fn(&str)) {
+    // Pages count when they are touched: stacks of threads are large and hardly used.
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(error) = rustix::mm::mlockall(flags) {
+        say(&format!(
+            "pgcalm record: its memory is not locked ({error}), and may have to be read from a disk: run it as root, or give it \
+             LimitMEMLOCK=infinity"
+        ));
+    }
+}
+
+/// What is missing of the picture, once for each that is.
+fn tell_missing(host: &Host, told: &mut String, say: fn(&str)) {
+    let of_instances = host.instances.iter().flat_map(|instance| {
+        let named = |missing: &pgcalm_monitor::model::Missing| (Some(instance.identity.name.clone()), missing.clone());
+        instance.missing.iter().map(named).collect::<Vec<_>>()
+    });
+    let missing = host.missing.iter().map(|missing| (None, missing.clone())).chain(of_instances);
+    for (server, missing) in missing {
+        // A reason may tell a number that changes with each sample.
+        let key = format!("\n{}:{}\n", server.as_deref().unwrap_or(""), missing.subject.name());
+        if told.contains(&key) {
+            continue;
+        }
+        told.push_str(&key);
+        let server = server.map_or(String::new(), |server| format!("instance {server}: "));
+        let remedy = missing.remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
+        say(&format!("pgcalm record: {server}not recorded: {}: {}{remedy}", missing.subject.name(), missing.reason));
+    }
+}
+
+/// What waits to be written.
+#[derive(Default)]
+struct Ring {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    bytes: usize,
+    /// Samples and seconds for which there was no room.
+    lost: u64,
+    urgent: bool,
+    stop: bool,
+}
+
+impl Ring {
+    /// Adds one. Never waits for a disk: who has the lock does nothing but move items.
+    fn push(&self, item: Item) {
+        let mut queue = self.lock();
+        queue.urgent |= matches!(item, Item::Incident(_));
+        queue.bytes += size(&item);
+        queue.items.push_back(item);
+        while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+        if queue.urgent {
+            self.wake.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Drops the oldest sample or second; incidents, and what samples are read with, stay. False if there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(at) = self.items.iter().position(|item| matches!(item, Item::Sample { .. } | Item::Second(..))) else {
+            return false;
+        };
+        if let Some(item) = self.items.remove(at) {
+            self.bytes -= size(&item);
+            self.lost += 1;
+        }
+        true
+    }
+}
+
+/// Of an item, roughly.
+fn size(item: &Item) -> usize {
+    match item {
+        Item::Dictionary { json, .. } => json.len() + 64,
+        Item::Sample { packed, .. } => packed.len() + 64,
+        Item::Second(_, second, _) => {
+            1000 + 80 * (second.events.len() + second.waits.len() + second.standbys.len() + second.maintenance.len())
+        }
+        Item::Incident(incident) => 4000 + 120 * incident.timeline.len(),
+    }
+}
+
+/// Writes what is in the ring.
+struct WriterThread {
+    ring: Arc<Ring>,
+    thread: JoinHandle<()>,
+}
+
+impl WriterThread {
+    fn start(ring: Arc<Ring>, mut writer: Writer, say: fn(&str)) -> anyhow::Result<Self> {
+        let ours = Arc::clone(&ring);
+        let thread = thread::Builder::new()
+            .name("pgcalm writer".to_string())
+            .spawn(move || write_out(&ours, &mut writer, say))
+            .context("start a thread")?;
+        Ok(Self { ring, thread })
+    }
+
+    /// Writes what is left, and ends; but not for long where the disk hangs.
+    fn finish(self) {
+        self.ring.lock().stop = true;
+        self.ring.wake.notify_all();
+        let end = Instant::now() + RETRY;
+        while !self.thread.is_finished() && Instant::now() < end {
+            thread::sleep(LOOK / 4);
+        }
+    }
+}
+
+fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
+    let mut said = String::new();
+    let mut pause = WRITE_INTERVAL;
+    let mut tidied: Option<Instant> = None;
+    let mut clock = Clock::new();
+    loop {
+        let queue = ring.lock();
+        let waits = |queue: &mut Queue| !(queue.stop || queue.urgent && pause == WRITE_INTERVAL);
+        let (mut queue, _) = ring.wake.wait_timeout_while(queue, pause, waits).unwrap_or_else(PoisonError::into_inner);
+        let (stop, lost) = (queue.stop, std::mem::take(&mut queue.lost));
+        queue.urgent = false;
+        let items: Vec<Item> = queue.items.drain(..).collect();
+        queue.bytes = 0;
+        drop(queue);
+        let mut outcome = writer.write(&items);
+        if outcome.is_err() {
+            put_back(ring, items, lost);
+        } else if tidied.is_none_or(|when| when.elapsed() >= TIDY_INTERVAL) {
+            outcome = writer.tidy(clock.now_ms());
+            tidied = Some(Instant::now());
+        }
+        let problem = outcome.as_ref().err().map_or_else(String::new, ToString::to_string);
+        if problem != said && !problem.is_empty() {
+            say(&format!("pgcalm record: {problem}; what is not written yet stays in memory"));
+        }
+        if outcome.is_ok() && !said.is_empty() {
+            let lost = if lost > 0 { format!(", but for {lost} samples and seconds") } else { String::new() };
+            say(&format!("pgcalm record: writes again, and all that was kept in memory{lost}"));
+        }
+        pause = if outcome.is_ok() { WRITE_INTERVAL } else { RETRY };
+        said = problem;
+        if stop {
+            return;
+        }
+    }
+}
+
+/// What could not be written is before what has come since.
+fn put_back(ring: &Ring, items: Vec<Item>, lost: u64) {
+    let mut queue = ring.lock();
+    queue.bytes += items.iter().map(size).sum::<usize>();
+    queue.lost += lost;
+    for item in items.into_iter().rev() {
+        queue.items.push_front(item);
+    }
+    while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+}
+
+/// The wall clock, but not further than time has passed since the start: one that jumps ahead must not make all of the record look
+/// too old.
+struct Clock {
+    wall_ms: u64,
+    steady: Instant,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { wall_ms: now_ms(), steady: Instant::now() }
+    }
+
+    fn now_ms(&mut self) -> u64 {
+        let steady = self.wall_ms + self.steady.elapsed().as_millis() as u64;
+        // Set back, or slewed: that is the time from now on.
+        if now_ms() < steady {
+            *self = Self::new();
+            return self.wall_ms;
+        }
+        steady
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::second::Second;
+
+    #[test]
+    fn the_ring_forgets_the_oldest_seconds_and_no_incident() {
+        let ring = Ring::default();
+        ring.push(Item::Dictionary { id: 1, json: vec![0; 10] });
+        for time_ms in 0..20_000 {
+            ring.push(Item::Second("a".to_string(), Box::new(Second { time_ms, ..Second::default() }), false));
+        }
+        let queue = ring.lock();
+        assert!(queue.bytes <= RING_BYTES && queue.lost > 0, "{} {}", queue.bytes, queue.lost);
+        assert_eq!(queue.items.len() as u64 + queue.lost, 20_001);
+        assert!(matches!(queue.items.front(), Some(Item::Dictionary { .. })));
+        assert!(matches!(queue.items.back(), Some(Item::Second(_, second, _)) if second.time_ms == 19_999));
+    }
+}

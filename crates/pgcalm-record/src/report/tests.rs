@@ -1,0 +1,80 @@
+use super::card;
+use crate::incident::{Cause, Cure, Evidence, Incident, Moment, Verdict};
+
+/// Ten seconds of which four are bad, one of them without a sample.
+fn incident() -> Incident {
+    let begin = 1_795_748_000_000;
+    let moment = |second: u64| Moment {
+        time_ms: begin + second * 1000,
+        bad: (3..7).contains(&second),
+        commits: Some(if (3..7).contains(&second) { 0.0 } else { 100.0 }),
+        data_operations: Some(50.0),
+        ..Moment::default()
+    };
+    Incident {
+        pgcalm: "0".to_string(),
+        id: Some(7),
+        server: "5432".to_string(),
+        data_directory: Some("/srv/<data>".to_string()),
+        server_version: None,
+        started_ms: begin + 3000,
+        ended_ms: begin + 6000,
+        seconds: 4.0,
+        ended_by: None,
+        usual_commits_per_second: Some(100.0),
+        worst_commits_per_second: Some(0.0),
+        lost_commits: 400.0,
+        held_sessions: 8,
+        longest_wait_seconds: 4.0,
+        cause: Cause::CheckpointSync,
+        sentence: "A checkpoint synced its files.".to_string(),
+        chain: vec!["checkpoint".to_string(), "disk".to_string()],
+        evidence: vec![Evidence { what: "operations".to_string(), during: "9".to_string(), before: "1".to_string() }],
+        also: vec![Verdict { cause: Cause::LockPileUp, sentence: "Locks.".to_string(), evidence: Vec::new() }],
+        waits: Vec::new(),
+        blocked: Vec::new(),
+        stuck: Vec::new(),
+        changes: Vec::new(),
+        cure: Cure {
+            rule: Some("max-wal-size".to_string()),
+            text: "Do it.".to_string(),
+            command: "sudo x".to_string(),
+        },
+        timeline: (0..10).filter(|second| *second != 5).map(moment).collect(),
+    }
+}
+
+#[test]
+fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
+    let document = card::document(&incident());
+    let text = document.text();
+    for part in [
+        "Instance 5432 stalled for 4 s",
+        "fsync of a checkpoint",
+        "At the same time: Locks.",
+        "checkpoint → disk.",
+        "commits    ███▁▁·▁███",
+        "stalled    ---^^-^---",
+        "sudo x  (rule max-wal-size)",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let html = document.html();
+    for part in ["<h1>Instance 5432 stalled", "/srv/&lt;data&gt;", "usual: 100", "the stall begins at second 3"] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    // One file: nothing is loaded, nothing runs.
+    assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("href="), "{html}");
+}
+
+#[test]
+fn every_cause_has_words_and_a_name() {
+    let mut words = Vec::new();
+    for cause in crate::verdict::RULES.iter().map(|rule| rule.cause).chain([Cause::Unknown]) {
+        assert!(!cause.name().is_empty());
+        assert!(!words.contains(&card::words(cause)), "{cause:?}");
+        words.push(card::words(cause));
+    }
+    let unknown = card::document(&Incident { cause: Cause::Unknown, ..incident() }).text();
+    assert!(unknown.contains("cause unknown") && !unknown.contains("The cure"), "{unknown}");
+}

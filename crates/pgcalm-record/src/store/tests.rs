@@ -1,0 +1,206 @@
+use std::time::Duration;
+
+use pgcalm_monitor::model::{Host, Identity, Instance, Missing, Subject};
+
+use super::*;
+use crate::incident::{Cause, Cure, Incident};
+use crate::second::Second;
+
+const NOW: u64 = 1_800_000_000_000;
+
+fn limits(bytes: u64) -> Limits {
+    Limits { keep: Duration::from_secs(7 * 86_400), bytes }
+}
+
+fn host(time_ms: u64) -> Host {
+    Host {
+        time_ms,
+        instances: vec![Instance {
+            identity: Identity { name: "5432".to_string(), port: Some(5432), ..Identity::default() },
+            missing: vec![Missing { subject: Subject::Module, reason: format!("{}", time_ms % 977), remedy: None }],
+            ..Instance::default()
+        }],
+        ..Host::default()
+    }
+}
+
+fn second(time_ms: u64) -> Item {
+    let second = Second { time_ms, commits: Some(100.04), active: 3, ..Second::default() };
+    Item::Second("5432".to_string(), Box::new(second), false)
+}
+
+fn incident(started_ms: u64, cause: Cause) -> Incident {
+    Incident {
+        pgcalm: "0".to_string(),
+        id: None,
+        server: "5432".to_string(),
+        data_directory: None,
+        server_version: None,
+        started_ms,
+        ended_ms: started_ms + 5000,
+        seconds: 6.0,
+        ended_by: None,
+        usual_commits_per_second: Some(100.0),
+        worst_commits_per_second: Some(0.0),
+        lost_commits: 500.0,
+        held_sessions: 4,
+        longest_wait_seconds: 3.0,
+        cause,
+        sentence: String::new(),
+        chain: Vec::new(),
+        evidence: Vec::new(),
+        also: Vec::new(),
+        waits: Vec::new(),
+        blocked: Vec::new(),
+        stuck: Vec::new(),
+        changes: Vec::new(),
+        cure: Cure { rule: None, text: String::new(), command: String::new() },
+        timeline: Vec::new(),
+    }
+}
+
+fn stored(directory: &Path, seconds: u64) -> Writer {
+    let mut writer = Writer::open(directory, limits(64 << 20)).unwrap();
+    let mut packer = Packer::default();
+    let mut items = Vec::new();
+    for number in 0..seconds {
+        items.extend(packer.pack(&host(NOW + number * 1000)).unwrap());
+        items.push(second(NOW + number * 1000));
+    }
+    writer.write(&items).unwrap();
+    writer
+}
+
+fn times(reader: &Reader, from: u64, to: u64) -> Vec<u64> {
+    let mut times = Vec::new();
+    reader.samples(from, to, |host| times.push(host.time_ms)).unwrap();
+    times
+}
+
+#[test]
+fn samples_and_incidents_come_back_as_they_were_beside_a_recorder_that_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = stored(directory.path(), 10);
+    let reader = Reader::open(directory.path()).unwrap();
+    let mut all = Vec::new();
+    reader.samples(NOW + 2000, NOW + 4000, |host| all.push(host)).unwrap();
+    assert_eq!(all, [host(NOW + 2000), host(NOW + 3000), host(NOW + 4000)]);
+    assert_eq!(reader.range().unwrap(), Some((NOW, NOW + 9000)));
+
+    let first = incident(NOW + 3000, Cause::CheckpointSync);
+    writer.write(&[Item::Incident(Box::new(first.clone()))]).unwrap();
+    let longer = Incident { ended_ms: NOW + 9000, ..first.clone() };
+    writer.write(&[Item::Incident(Box::new(longer.clone()))]).unwrap();
+    writer.write(&[Item::Incident(Box::new(incident(NOW + 60_000, Cause::CheckpointSync)))]).unwrap();
+    assert_eq!(reader.incident(1).unwrap(), Some(Incident { id: Some(1), ..longer }));
+    assert_eq!(reader.incident(3).unwrap(), None);
+    assert_eq!(reader.incident(u64::MAX).unwrap(), None);
+    assert_eq!(reader.incidents(NOW + 60_000).unwrap().len(), 1);
+    let counts = reader.counts().unwrap();
+    assert_eq!((counts[0].verdict.as_str(), counts[0].total, counts[0].last_id), ("checkpoint_sync", 2, 2));
+    assert!(counts.len() > 20 && counts[1..].iter().all(|count| count.total == 0), "{counts:?}");
+}
+
+#[test]
+fn after_an_hour_each_tenth_second_is_kept_and_all_around_an_incident() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = stored(directory.path(), 400);
+    writer.write(&[Item::Incident(Box::new(incident(NOW + 200_000, Cause::Unknown)))]).unwrap();
+    writer.tidy(NOW + 400_000).unwrap();
+    let reader = Reader::open(directory.path()).unwrap();
+    assert_eq!(times(&reader, 0, u64::MAX).len(), 400);
+    writer.tidy(NOW + 4_100_000).unwrap();
+    assert_eq!(times(&reader, NOW, NOW + 139_000), (0..14).map(|n| NOW + n * 10_000).collect::<Vec<_>>());
+    assert_eq!(times(&reader, NOW + 140_000, NOW + 265_000).len(), 126);
+    // What is older than --keep goes, the seconds of the tables, too.
+    writer.tidy(NOW + 7 * 86_400_000 + 300_000).unwrap();
+    assert_eq!(reader.range().unwrap(), Some((NOW + 300_000, NOW + 390_000)));
+    assert_eq!(reader.incidents(0).unwrap(), []);
+    assert_eq!(reader.counts().unwrap()[0].total, 1, "a counter does not fall");
+}
+
+#[test]
+fn the_file_keeps_to_its_size_and_the_newest_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Writer::open(directory.path(), limits(Limits::LEAST_BYTES)).unwrap();
+    let blob = vec![7_u8; 20_000];
+    let mut time_ms = NOW;
+    for _ in 0..60 {
+        let items: Vec<Item> = (0..50)
+            .map(|_| {
+                time_ms += 1000;
+                Item::Sample { time_ms, dictionary: 0, length: 1, packed: blob.clone() }
+            })
+            .collect();
+        writer.write(&items).unwrap();
+    }
+    let reader = Reader::open(directory.path()).unwrap();
+    let (first, last) = reader.range().unwrap().unwrap();
+    assert!(first > NOW + 1000 && last == time_ms, "{first} {last}");
+    writer.tidy(time_ms).unwrap();
+    assert_eq!(reader.range().unwrap().unwrap().1, time_ms);
+    let size: u64 =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    assert!(size <= Limits::LEAST_BYTES, "{size}");
+}
+
+#[test]
+fn what_is_no_record_of_this_version_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    let told = |path: &Path| {
+        let error = Reader::open(path).and_then(|reader| reader.incidents(0)).map(drop).unwrap_err().to_string();
+        assert!(!error.contains('\n') && error.contains(';'), "{error}");
+        error
+    };
+    assert!(told(&path).contains("no record is there"));
+    std::fs::write(&path, "something else, as long as a page of a database would be at the very least").unwrap();
+    assert!(told(&path).contains("is no record of pgcalm"));
+    assert!(Writer::open(directory.path(), limits(64 << 20)).is_err());
+    std::fs::remove_file(&path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    assert!(told(&path).contains("is no record of pgcalm"));
+    std::fs::remove_file(&path).unwrap();
+
+    drop(stored(directory.path(), 100));
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    assert!(told(&path).contains("has version 99"));
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", VERSION).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[PAGE_OF_SCHEMA..].iter_mut().for_each(|byte| *byte = 0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    assert!(told(&path).contains("is damaged"));
+}
+
+/// The first page has the schema.
+const PAGE_OF_SCHEMA: usize = 4096;
+
+#[test]
+fn two_recorders_do_not_write_into_one_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Writer::open(directory.path(), limits(64 << 20)).unwrap();
+    let error = Writer::open(directory.path(), limits(64 << 20)).map(drop).unwrap_err().to_string();
+    assert!(error.contains("another pgcalm record"), "{error}");
+    drop(first);
+    Writer::open(directory.path(), limits(64 << 20)).unwrap();
+}
+
+#[test]
+fn a_copy_is_a_record_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let _writer = stored(directory.path(), 10);
+    let copy = directory.path().join("copy'.sqlite");
+    let reader = Reader::open(directory.path()).unwrap();
+    reader.export(&copy).unwrap();
+    assert_eq!(times(&Reader::open(&copy).unwrap(), 0, u64::MAX).len(), 10);
+    assert!(reader.export(&copy).unwrap_err().to_string().contains("is there already"));
+}
+
+#[test]
+fn a_days_worth_of_an_instance_is_small() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(stored(directory.path(), 3600));
+    let size = std::fs::metadata(directory.path().join(FILE)).unwrap().len();
+    // Of a made-up instance; the real one is measured beside a server.
+    assert!(size < 1_000_000, "{size}");
+}

@@ -1,0 +1,287 @@
+use std::collections::BTreeMap;
+
+use pgcalm_monitor::model::{
+    Blocked, Checkpoint, CheckpointPhase, CheckpointSource, Cpu, Group, Maintenance, Memory, Pressure, Standby,
+    WaitCause,
+};
+
+use super::*;
+use crate::second::{CapUse, Disk};
+
+const MB: u64 = 1 << 20;
+
+/// A second of even load: four sessions, a disk with room.
+fn even() -> Second {
+    let disk = || Disk {
+        name: "sda".to_string(),
+        path: "/data".to_string(),
+        is_shared: true,
+        reads: 10.0,
+        read_bytes: 80_000.0,
+        writes: 200.0,
+        write_bytes: 4e6,
+        busy: 0.3,
+        cap: Some(CapUse { what: "write operations", used: 200.0, allowed: 1000.0, source: "io.max".to_string() }),
+        ..Disk::default()
+    };
+    Second {
+        commits: Some(100.0),
+        wal_bytes: 1e6,
+        logins: 1.0,
+        active: 4,
+        connections: 20,
+        max_connections: 100,
+        uptime: Some(1e6),
+        waits: waiting(&[(WaitCause::Cpu, 2), (WaitCause::Wal, 1), (WaitCause::Client, 1)]),
+        checkpoint: Some(checkpoint(CheckpointPhase::Idle)),
+        data: Some(disk()),
+        wal: Some(disk()),
+        memory: Memory {
+            dirty_bytes: 20 * MB,
+            background_threshold_bytes: Some(800 * MB),
+            dirty_threshold_bytes: Some(1600 * MB),
+            ..Memory::default()
+        },
+        cpu: Some(Cpu { busy: 0.3, steal: 0.0 }),
+        pressure: Some(Pressure::default()),
+        group: Some(Group { throttled: Some(0.0), memory_limit_hits_per_second: Some(0.0), pressure: None }),
+        ..Second::default()
+    }
+}
+
+fn waiting(waits: &[(WaitCause, u64)]) -> BTreeMap<WaitCause, u64> {
+    waits.iter().copied().collect()
+}
+
+fn checkpoint(phase: CheckpointPhase) -> Checkpoint {
+    Checkpoint {
+        phase,
+        source: CheckpointSource::WaitEvent,
+        kind: None,
+        reason: None,
+        running_seconds: None,
+        buffers_written: None,
+        files_synced: None,
+        wal_since_redo_bytes: None,
+        max_wal_size_bytes: None,
+        timeout_seconds: None,
+        since_last_seconds: None,
+        last: None,
+    }
+}
+
+fn full(disk: &mut Option<Disk>) {
+    let disk = disk.as_mut().unwrap();
+    disk.writes = 980.0;
+    disk.write_bytes = 2e7;
+    disk.busy = 1.0;
+    disk.cap.as_mut().unwrap().used = 980.0;
+}
+
+fn runs(kind: &str, phase: &str) -> Vec<Maintenance> {
+    vec![Maintenance { kind: kind.to_string(), object: None, phase: Some(phase.to_string()) }]
+}
+
+/// The causes that are told of ten bad seconds like this one after ten even ones.
+fn causes(stuck: &[Stuck], change: impl Fn(&mut Second)) -> Vec<Cause> {
+    let before: Vec<Second> = (0..10).map(|_| even()).collect();
+    let during: Vec<Second> = before
+        .iter()
+        .map(|second| {
+            let mut second = second.clone();
+            second.commits = Some(3.0);
+            change(&mut second);
+            second
+        })
+        .collect();
+    let usual = Usual { commits: 100.0, active: 4.0, logins: 1.0, ..Usual::default() };
+    let window = Window { during: during.iter().collect(), before: before.iter().collect(), usual, stuck };
+    judge(&window).into_iter().map(|verdict| verdict.cause).collect()
+}
+
+fn stuck(process: &str, frame: &str) -> Vec<Stuck> {
+    vec![Stuck { process: process.to_string(), stack: vec!["io_schedule".to_string(), frame.to_string()], looks: 9 }]
+}
+
+#[test]
+fn each_cause_is_told_by_its_signs() {
+    use WaitCause::{DataIo, Guard, LightweightLock, Lock, OtherIo, SynchronousReplication, Wal, WalLock};
+    let waits = |second: &mut Second, cause, event: &str| {
+        second.active = 8;
+        second.waits = waiting(&[(cause, 7), (WaitCause::Cpu, 1)]);
+        second.events = vec![(event.to_string(), 7), ("cpu".to_string(), 1)];
+    };
+    let busy_with = |second: &mut Second, cause, event: &str| {
+        waits(second, cause, event);
+        full(&mut second.data);
+        full(&mut second.wal);
+    };
+    let expect = |cause: Cause, stuck: &[Stuck], change: &dyn Fn(&mut Second)| {
+        assert_eq!(causes(stuck, change), [cause], "{cause:?}");
+    };
+    expect(CheckpointSync, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.checkpoint = Some(checkpoint(CheckpointPhase::Sync));
+    });
+    expect(CheckpointSync, &stuck("checkpointer", "ext4_sync_file"), &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.checkpoint = Some(checkpoint(CheckpointPhase::Unknown));
+    });
+    expect(BackupCheckpoint, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.checkpoint = Some(checkpoint(CheckpointPhase::Sync));
+        second.maintenance = runs("base_backup", "waiting for checkpoint to finish");
+    });
+    expect(KernelFlusher, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.memory.writeback_bytes = 90 * MB;
+        second.maintenance = runs("base_backup", "waiting for checkpoint to finish");
+    });
+    expect(CheckpointWrite, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.checkpoint = Some(checkpoint(CheckpointPhase::Write));
+    });
+    expect(KernelFlusher, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.memory.writeback_bytes = 90 * MB;
+    });
+    expect(KernelFlusher, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.data.as_mut().unwrap().write_bytes = 4e6;
+    });
+    expect(WalAtCap, &[], &|second| {
+        busy_with(second, WalLock, "LWLock:WALWrite");
+        second.wal_bytes = 1.8e7;
+    });
+    expect(Cause::DirtyLimit, &stuck("client backend", "balance_dirty_pages"), &|second| {
+        full(&mut second.data);
+        second.memory.dirty_bytes = 1190 * MB;
+    });
+    expect(LockPileUp, &[], &|second| {
+        waits(second, Lock, "Lock:transactionid");
+        let blocked = |pid, by| Blocked { pid, by, by_state: "idle in transaction".to_string(), ..Blocked::default() };
+        second.blocked = vec![blocked(12, 11), blocked(11, 10)];
+    });
+    expect(LwlockConvoy, &[], &|second| waits(second, LightweightLock, "LWLock:ProcArray"));
+    expect(MemoryReclaim, &[], &|second| {
+        let pressure = Pressure { memory_some: 0.6, memory_full: 0.4, ..Pressure::default() };
+        second.group.as_mut().unwrap().pressure = Some(pressure);
+    });
+    expect(CpuQuota, &[], &|second| second.group.as_mut().unwrap().throttled = Some(0.7));
+    expect(CpuSteal, &[], &|second| second.cpu = Some(Cpu { busy: 0.5, steal: 0.4 }));
+    let busy_with_others = causes(&[], |second| {
+        waits(second, Lock, "Lock:tuple");
+        second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 });
+    });
+    assert_eq!(busy_with_others, [LockPileUp]);
+    expect(CpuBusy, &[], &|second| second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 }));
+    expect(SlowSynchronousStandby, &[], &|second| {
+        waits(second, SynchronousReplication, "IPC:SyncRep");
+        let standby = |name: &str, lag| Standby {
+            name: name.to_string(),
+            sync_state: "sync".to_string(),
+            flush_lag_seconds: Some(lag),
+            ..Standby::default()
+        };
+        second.standbys = vec![standby("a", 0.1), standby("b", 4.0)];
+    });
+    expect(ConnectionStorm, &[], &|second| {
+        second.logins = 90.0;
+        second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 });
+    });
+    let reads = |second: &mut Second| {
+        waits(second, DataIo, "IO:DataFileRead");
+        let disk = second.data.as_mut().unwrap();
+        (disk.reads, disk.read_bytes, disk.busy) = (980.0, 9e7, 1.0);
+        disk.cap = Some(CapUse { what: "read operations", used: 980.0, allowed: 1000.0, source: String::new() });
+    };
+    expect(BackupReads, &[], &|second| {
+        reads(second);
+        second.maintenance = runs("base_backup", "streaming database files");
+    });
+    expect(TemporaryFiles, &[], &|second| busy_with(second, OtherIo, "IO:BufFileWrite"));
+    expect(ArchiveBlocks, &[], &|second| {
+        waits(second, Guard, "Extension:PgCalmGuardHold");
+        second.archives = true;
+        second.guard = Some("archive".to_string());
+    });
+    expect(ArchiveBlocks, &[], &|second| {
+        busy_with(second, Wal, "IO:WALSync");
+        second.archives = true;
+        second.archive_queue = 9;
+    });
+    expect(ColdCache, &[], &|second| {
+        reads(second);
+        second.uptime = Some(30.0);
+    });
+    expect(Cause::Journal, &stuck("client backend", "jbd2_log_wait_commit"), &|second| {
+        waits(second, Wal, "IO:WALSync");
+        second.neighbours = vec!["5433".to_string()];
+    });
+    expect(DeviceAtCap, &[], &|second| {
+        busy_with(second, DataIo, "IO:DataFileExtend");
+        second.wal_bytes = 4e6;
+        second.data.as_mut().unwrap().write_bytes = 4e6;
+    });
+    expect(VolumeHung, &[], &|second| {
+        waits(second, Wal, "IO:WALSync");
+        for disk in [&mut second.data, &mut second.wal] {
+            *disk = Some(Disk { name: "sda".to_string(), ..Disk::default() });
+        }
+    });
+}
+
+#[test]
+fn two_at_once_are_both_named_and_what_one_brings_with_it_is_not() {
+    let both = causes(&[], |second| {
+        second.active = 8;
+        second.waits = waiting(&[(WaitCause::Lock, 4), (WaitCause::Wal, 4)]);
+        full(&mut second.data);
+        full(&mut second.wal);
+        second.checkpoint = Some(checkpoint(CheckpointPhase::Sync));
+    });
+    assert_eq!(both, [LockPileUp, CheckpointSync]);
+}
+
+#[test]
+fn what_nothing_shows_is_unknown() {
+    assert_eq!(causes(&[], |_| {}), []);
+    let cure = cure(Unknown);
+    assert!(cure.rule.is_none() && cure.command.contains("trace why"));
+}
+
+#[test]
+fn sentences_name_who_it_was() {
+    let before = [even()];
+    let mut second = even();
+    second.waits = waiting(&[(WaitCause::Lock, 4)]);
+    second.blocked = vec![Blocked {
+        pid: 12,
+        by: 11,
+        by_state: "idle in transaction".to_string(),
+        seconds: 9.0,
+        ..Blocked::default()
+    }];
+    let during = [second];
+    let window = Window {
+        during: during.iter().collect(),
+        before: before.iter().collect(),
+        usual: Usual::default(),
+        stuck: &[],
+    };
+    let sentence = judge(&window).remove(0).sentence;
+    assert!(sentence.contains("process 11") && sentence.contains("idle in transaction"), "{sentence}");
+}
+
+/// Rules that doctor has no more would send readers into nothing.
+#[test]
+fn each_cure_names_a_rule_that_doctor_has() {
+    let rules = include_str!("../../../../docs/reference/doctor-rules.md");
+    for rule in RULES {
+        if let Some(doctor) = rule.doctor {
+            assert!(rules.contains(&format!("\n| `{doctor}` |")), "{:?}: {doctor}", rule.cause);
+        }
+        assert!(rule.cure.ends_with('.'), "{:?}", rule.cause);
+        assert!(!rule.covers.contains(&rule.cause), "{:?}", rule.cause);
+    }
+}

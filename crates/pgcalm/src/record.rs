@@ -1,0 +1,123 @@
+use std::path::Path;
+use std::time::Duration;
+
+use pgcalm_host::Failure;
+use pgcalm_monitor::{Monitor, Options};
+use pgcalm_record::incident::Incident;
+use pgcalm_record::report::card;
+use pgcalm_record::report::list;
+use pgcalm_record::report::list::Incidents;
+use pgcalm_record::store::{DIRECTORY, Limits, Reader, StoreError};
+use pgcalm_record::{now, recorder, when};
+use pgcalm_trace::stop::Stop;
+
+use crate::args::json::JsonArg;
+use crate::args::record::{IncidentArgs, IncidentsArgs, RecordArgs};
+use crate::output;
+
+/// How long `pgcalm` without arguments waits for servers.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// How far from a moment that was asked for a stall may be.
+const MINUTE_MS: u64 = 60_000;
+
+/// Records until a signal ends it, which is no error.
+pub fn run(args: RecordArgs) -> anyhow::Result<()> {
+    if let Some(file) = &args.export {
+        let reader = open(&args.dir.dir)?;
+        return match reader.export(file) {
+            Ok(()) => {
+                output::say(&format!("pgcalm record: copied into {}", file.display()));
+                Ok(())
+            }
+            Err(error) => Err(Failure::Usage(format!("--export {error}")).into()),
+        };
+    }
+    let bytes = args.max_size.bytes();
+    if bytes < Limits::LEAST_BYTES {
+        return Err(Failure::Usage("--max-size: hardly an hour would be kept; give at least 16MB".to_string()).into());
+    }
+    let stop = Stop::install()?;
+    let options = recorder::Options {
+        directory: args.dir.dir,
+        limits: Limits { keep: args.keep, bytes },
+        same_device: args.same_device,
+        monitor: Options { connect: args.servers.connect, ..Options::default() },
+    };
+    recorder::run(options, &|| stop.is_set(), output::say)
+}
+
+/// Lists incidents.
+pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
+    output::check_writable("--json", args.json.file())?;
+    let since_ms = match &args.since {
+        Some(text) => Some(when::parse("--since", text, &when::now())?),
+        None => None,
+    };
+    let incidents = open(&args.dir.dir)?.incidents(since_ms.unwrap_or(0)).map_err(StoreError::failure)?;
+    let list = Incidents { pgcalm: env!("CARGO_PKG_VERSION").to_string(), since_ms, incidents };
+    output::present(&args.json, &list, &list::text(&list))
+}
+
+/// Shows one.
+pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
+    let dir = &args.dir.dir;
+    let found = open(dir)?.incident(args.id).map_err(StoreError::failure)?;
+    let Some(incident) = found else {
+        return Err(Failure::Usage(format!(
+            "incident {}: is not in {}; pgcalm incidents lists those that are",
+            args.id,
+            dir.display()
+        ))
+        .into());
+    };
+    show(&incident, args.html.as_deref(), &args.json)
+}
+
+/// Shows what stalled at a moment.
+pub fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+    let at = when::parse("--at", text, &when::now())?;
+    let reader = open(dir)?;
+    // A time of day names a minute.
+    let around = |incident: &Incident| incident.started_ms <= at + MINUTE_MS && at <= incident.ended_ms + MINUTE_MS;
+    let far = |incident: &Incident| incident.started_ms.abs_diff(at).min(incident.ended_ms.abs_diff(at));
+    let incidents = reader.incidents(at.saturating_sub(MINUTE_MS)).map_err(StoreError::failure)?;
+    let Some(incident) = incidents.into_iter().filter(around).min_by_key(far) else {
+        let range = reader.range().map_err(StoreError::failure)?;
+        let recorded = range.is_some_and(|(first, last)| (first..=last).contains(&at));
+        let why = if recorded { "nothing stalled then" } else { "nothing was recorded then" };
+        return Err(Failure::Usage(format!("--at {text}: {why}; pgcalm incidents lists what stalled")).into());
+    };
+    show(&incident, html, json)
+}
+
+fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+    output::check_writable("--json", json.file())?;
+    output::check_writable("--html", html)?;
+    let document = card::document(incident);
+    output::present(json, incident, &document.text())?;
+    if let Some(file) = html {
+        output::write(file, &document.html())?;
+        output::say(&format!("HTML: {}", file.display()));
+    }
+    Ok(())
+}
+
+/// Three sentences: now, the last day, what to do first.
+pub fn sentences() -> anyhow::Result<()> {
+    let monitor = Monitor::start(Options { history: None, ..Options::default() })?;
+    // A server that was just found is asked at once; who does not answer in time is said not to.
+    let host = monitor.wait_for(PATIENCE, |host| {
+        host.instances.iter().all(|instance| {
+            use pgcalm_monitor::model::Reachability::{Connecting, Reachable};
+            instance.reachability != Connecting && (instance.reachability != Reachable || instance.activity.is_some())
+        })
+    });
+    let host = host.unwrap_or_else(|| monitor.latest());
+    output::print(&now::sentences(&host, Path::new(DIRECTORY)))
+}
+
+/// Opens the record to be read.
+pub fn open(path: &Path) -> anyhow::Result<Reader> {
+    Reader::open(path).map_err(StoreError::failure)
+}
