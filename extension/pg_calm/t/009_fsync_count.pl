@@ -20,7 +20,8 @@ use Test::More;
 my $why = cannot_trace();
 plan skip_all => $why if $why;
 
-# Nothing that depends on time: no background writer, WAL writer or autovacuum
+# Nothing that depends on time: no background writer, WAL writer, autovacuum or parallel workers, which
+# set hint bits and turn buffers over as soon as they are there
 my $node = calm_node('fsync_count', q{
 shared_buffers = 2MB
 pg_calm.flush_age = '20ms'
@@ -32,6 +33,8 @@ wal_recycle = off
 bgwriter_lru_maxpages = 0
 wal_writer_delay = 10s
 wal_writer_flush_after = 1GB
+max_parallel_maintenance_workers = 0
+max_parallel_workers_per_gather = 0
 });
 my $data_dir = realpath($node->data_dir);
 my $saved = PostgreSQL::Test::Utils::tempdir() . '/saved';
