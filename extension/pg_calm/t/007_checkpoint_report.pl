@@ -141,7 +141,7 @@ foreach (1 .. 10)
 	$report = last_report();
 	$text = slurp_file($node->logfile, $log);
 	($wrote, $write, $sync, $total, $files, $longest) = $text =~
-	  /checkpoint complete: wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/
+	  /checkpoint complete:(?:[a-z -]+:)? wrote (\d+) buffers.*?write=([\d.]+) s, sync=([\d.]+) s, total=([\d.]+) s; sync files=(\d+), longest=([\d.]+)/
 	  or last;
 	last
 	  unless abs($report->{sync_time} - $sync * 1000) > 2 || abs($report->{total_time} - $total * 1000) > 2;

@@ -175,7 +175,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE pid = $pid"
 	'0', 'a session is held after its transaction, without a lock');
 is($node->safe_psql('postgres', "SELECT wait_event FROM pg_stat_activity WHERE pid = $pid"),
 	$node->safe_psql('postgres', 'SHOW server_version_num') >= 170000
-	? 'PgCalmGovernorHold'
+	? 'PgCalmGuardHold'
 	: 'Extension', 'with a wait event');
 passes('SELECT count(*) FROM filler', 'who reads is not held');
 passes('TRUNCATE filler', 'nor who frees space, in the table that was written to');
