@@ -190,7 +190,7 @@ fn the_projects_own_suites_can_be_read() {
     for entry in fs::read_dir(suites).unwrap() {
         let file = entry.unwrap().path();
         let suite = pgcalm_lab::suite::Suite::read(&file).unwrap();
-        assert!(suite.rows.len() > 3, "{}", file.display());
+        assert!(!suite.rows.is_empty(), "{}", file.display());
         // Their options, too.
         let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
             .args(["lab", "run", "suite", "--plan"])
