@@ -62,6 +62,7 @@ static uint64 budget_ms = 0;       /* for its drains */
 static uint64 spent_us = 0;        /* of that, microseconds */
 
 static double time_until_wal_asks(void);
+static uint64 drain_timeout_ms(void);
 static bool may_wait(void);
 static uint64 pages_marked_before(int file, uint64 before_ms);
 static double time_of_fsync(void);
@@ -89,7 +90,8 @@ time_until_wal_asks(void)
 	return come > 0 ? elapsed * Max(distance - come, 0) / come : INFINITY;
 }
 
-uint64
+/* Milliseconds that all drains of a checkpoint may take by the setting */
+static uint64
 drain_timeout_ms(void)
 {
 	if (calm_drain_timeout >= 0)
