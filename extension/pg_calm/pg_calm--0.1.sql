@@ -26,7 +26,10 @@ CREATE FUNCTION pg_calm_status(
     OUT wal_flush_time double precision,
     OUT map_full bigint,
     OUT errors bigint,
-    OUT worker_pid integer)
+    OUT worker_pid integer,
+    OUT dirty_buffers bigint,
+    OUT stop_seconds double precision,
+    OUT recovery_seconds double precision)
 AS 'MODULE_PATHNAME', 'pg_calm_status'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
@@ -57,6 +60,9 @@ COMMENT ON COLUMN pg_calm_status.wal_flush_time IS 'How long these took, all tog
 COMMENT ON COLUMN pg_calm_status.map_full IS 'Writes that could not be tracked because pg_calm.page_map_memory was used up';
 COMMENT ON COLUMN pg_calm_status.errors IS 'Writeback errors seen by the worker; each ends in PANIC';
 COMMENT ON COLUMN pg_calm_status.worker_pid IS 'Process ID of the writeback worker; null if it is not running';
+COMMENT ON COLUMN pg_calm_status.dirty_buffers IS 'Dirty shared buffers, counted without locks, at most once per second and session';
+COMMENT ON COLUMN pg_calm_status.stop_seconds IS 'Time that a fast stop would take now: dirty buffers and unflushed pages, merged, at the rate that the device takes them; null if no cap is known';
+COMMENT ON COLUMN pg_calm_status.recovery_seconds IS 'Time that recovery would take after a crash now, or a standby to replay what it has replayed since its last restartpoint: WAL since the redo point at the rate of the last crash recovery, the checkpoint at its end included; null if the server has not recovered since it was started';
 
 CREATE FUNCTION pg_calm_regions(
     OUT path text,

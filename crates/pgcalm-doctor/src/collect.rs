@@ -1,6 +1,8 @@
 //! Reads host and server into facts.
 
-mod host;
+pub(crate) mod amounts;
+mod grace;
+pub(crate) mod host;
 mod kernel_features;
 mod sample;
 mod server;

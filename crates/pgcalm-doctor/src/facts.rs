@@ -44,6 +44,21 @@ pub struct Host {
     pub disks: Vec<Disk>,
     /// The tightest memory limit of its control groups; null if there is none or the instance is not known.
     pub memory_limit: Known<Option<MemoryLimit>>,
+    /// What is used of that limit.
+    #[serde(default)]
+    pub memory_use: Option<MemoryUse>,
+    /// Page cache that waits to be written or is being written: of the group with that limit, else of the host.
+    #[serde(default)]
+    pub unflushed_bytes: Option<u64>,
+    /// How long whoever started the server waits for it; null if that can't be told.
+    #[serde(default)]
+    pub grace: Option<Grace>,
+    /// Files of the databases; counting stops beyond some ten thousand. Null if they can't be seen.
+    #[serde(default)]
+    pub data_files: Option<u64>,
+    /// WAL per second in the last crash recovery that the server's log tells of.
+    #[serde(default)]
+    pub replay_bytes_per_second: Option<f64>,
     /// The file system that pg_wal is on.
     pub wal_file_system: Option<FileSystem>,
     /// Probes of PostgreSQL's own (USDT) in the server's program; null if it could not be read.
@@ -147,6 +162,28 @@ pub struct MemoryLimit {
     pub file: String,
 }
 
+/// What a control group uses of its memory limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemoryUse {
+    /// All of it.
+    pub bytes: u64,
+    /// Page cache of files, shared memory not included.
+    pub cache_bytes: u64,
+}
+
+/// How long whoever started a server waits before it is killed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Grace {
+    /// For its stop; null: as long as it takes.
+    pub stop_seconds: Option<f64>,
+    /// For its start; likewise.
+    pub start_seconds: Option<f64>,
+    /// Where that stands.
+    pub source: String,
+}
+
 /// Room on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -191,6 +228,12 @@ pub struct Server {
     pub standbys: Option<Vec<Standby>>,
     /// Size of all databases that may be looked at.
     pub database_bytes: Option<u64>,
+    /// Dirty shared buffers; null if nobody counts them: pg_calm, or the extension pg_buffercache, does.
+    #[serde(default)]
+    pub dirty_buffers: Option<u64>,
+    /// WAL since the redo point, from which recovery would begin.
+    #[serde(default)]
+    pub wal_since_redo_bytes: Option<u64>,
     /// Blocks of all databases that were found in shared_buffers, since their statistics were reset.
     pub blocks_hit: u64,
     /// Blocks that were not.
@@ -326,6 +369,12 @@ pub struct PgCalm {
     /// Average time of a flush of WAL; null if none was seen.
     #[serde(default)]
     pub wal_flush_seconds: Option<f64>,
+    /// What a fast stop would take; null if no cap is known.
+    #[serde(default)]
+    pub stop_seconds: Option<f64>,
+    /// What recovery after a crash would take; null if the server has not recovered since it was started.
+    #[serde(default)]
+    pub recovery_seconds: Option<f64>,
     /// Checkpoints that its reports still have.
     pub checkpoints: u64,
     /// Those of them that WAL started.

@@ -20,3 +20,4 @@ pub mod show;
 
 pub use need_root::need_root;
 pub use setting::Setting;
+pub(crate) use systemd::unit_of;

@@ -5,6 +5,7 @@
 //!   the server, so each is tested with a fake host and a fake server.
 //! - [`mod@apply`] makes the changes that can be taken back, [`undo`] takes them back, [`state`] remembers them.
 //! - [`report`] is what was found and done, and the text of it.
+//! - [`ready_to_stop`] has written ahead what a stop would have to write, until that would be short.
 //! - [`isolate`] shows, sets, clears and checks the limits of instances that share a host; its hazards are facts for the rules.
 //!
 //! Nothing is ever restarted, and nothing is changed without `apply`.
@@ -16,8 +17,10 @@ mod words;
 pub mod apply;
 pub mod collect;
 pub mod connection;
+pub mod estimate;
 pub mod facts;
 pub mod isolate;
+pub mod ready_to_stop;
 pub mod report;
 pub mod rules;
 #[cfg(test)]

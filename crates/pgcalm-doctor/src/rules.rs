@@ -11,6 +11,7 @@ mod memory;
 mod module;
 pub(crate) mod read;
 mod replication;
+pub(crate) mod stop;
 mod wal;
 
 pub mod table;
@@ -23,7 +24,7 @@ use crate::rules::found::Answer;
 use crate::rules::table::RULES;
 
 /// One rule. Texts are for DBAs: they go into docs/reference/doctor-rules.md as they are.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Name, for good: scripts look for it.
     pub id: &'static str,
@@ -58,10 +59,10 @@ pub fn judge(facts: Facts) -> Report {
         changes: Vec::new(),
         applied: false,
         permanent: Vec::new(),
-        notes: Vec::new(),
+        notes: crate::estimate::sentence(&facts).into_iter().collect(),
         facts,
     };
-    for rule in RULES {
+    for rule in RULES.iter() {
         match (rule.condition)(&report.facts) {
             Ok(Some(found)) => {
                 let changeable = rule.reversible

@@ -26,6 +26,7 @@ mod incidents;
 mod module;
 mod replication;
 mod sessions;
+mod stop;
 mod volumes;
 mod wal;
 
@@ -153,6 +154,7 @@ fn table() -> impl Iterator<Item = &'static Metric> {
         wal::TABLE,
         checkpoint::TABLE,
         module::TABLE,
+        stop::TABLE,
         replication::TABLE,
         incidents::TABLE,
     ]

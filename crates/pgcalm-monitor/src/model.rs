@@ -19,6 +19,7 @@ pub mod missing;
 pub mod module;
 pub mod replication;
 pub mod share;
+pub mod stop;
 
 pub use activity::{Activity, Blocked, Connections, Counters, Rates, Wait, WaitCause};
 pub use archive::{Archive, ArchiveState};
@@ -34,3 +35,4 @@ pub use missing::{Missing, Subject};
 pub use module::{Module, ModuleRates, Unflushed};
 pub use replication::{Replication, Slot, Standby, WalReceiver};
 pub use share::ShareMember;
+pub use stop::{Stop, StopBasis};

@@ -18,7 +18,7 @@ use pgcalm_postgres::Address;
 use crate::discovery::Key;
 use crate::history::{History, HistoryLimits};
 use crate::host_reader::{Disks, GroupLoad, Interfaces, Load};
-use crate::model::{Host, Identity, IncidentCount, Instance, Missing, Reachability, Subject, Volume};
+use crate::model::{Host, Identity, IncidentCount, Instance, Missing, Reachability, Stop, Subject, Volume};
 use crate::server::Facts;
 use crate::watcher::Watcher;
 use crate::{address, discovery, host_reader, volumes};
@@ -264,6 +264,7 @@ impl Assembler {
         for watched in &mut self.watched {
             let (mut instance, facts) = watched.instance(root, self.options.interval);
             instance.group = watched.group.as_ref().and_then(|group| watched.load.read(root, group));
+            Stop::judge(&mut instance, host.memory.as_ref().filter(|_| watched.local));
             if let (Key::Socket(..) | Key::Process(..), Some(facts)) = (&watched.key, facts)
                 && let Some(directory) = facts.data_directory
             {

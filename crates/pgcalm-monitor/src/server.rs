@@ -17,17 +17,20 @@ use pgcalm_lag::History;
 use pgcalm_postgres::{Address, ConnectError, with_cause};
 use postgres::Error;
 
-use crate::model::{Counters, Instance, Module, Reachability, Subject, WaitCause};
+use crate::model::{Counters, Instance, Module, Reachability, Stop, Subject, WaitCause};
 use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;
 use crate::server::checkpoint::Follower;
-use crate::server::session::Session;
+use crate::server::session::{Columns, Session};
 
 pub use crate::server::facts::Facts;
 
 /// Settings and the presence of the module are looked at again after this time.
 const FACTS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// pg_buffercache looks at all buffers, some ten milliseconds of a processor for 16 GB of them.
+const DIRTY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is remembered from sample to sample, over connections.
 #[derive(Debug, Default)]
@@ -38,6 +41,8 @@ pub struct Memory {
     /// Of standbys; `None` until there was one.
     lag: Option<History>,
     before: Option<Before>,
+    /// Dirty shared buffers, where pg_buffercache counts them, and when it did.
+    dirty: Option<(Instant, Option<u64>)>,
 }
 
 #[derive(Debug)]
@@ -133,11 +138,12 @@ impl Server {
 
         match module::schema(facts) {
             Ok(schema) => {
-                if let Some(Some((module, unflushed))) = session
+                if let Some(Some(status)) = session
                     .part("pg_calm_status", Subject::Module, |session| module::ask_status(session, schema, facts))?
                 {
-                    instance.module = Some(module);
-                    instance.unflushed = Some(unflushed);
+                    instance.module = Some(status.module);
+                    instance.unflushed = Some(status.unflushed);
+                    memory.dirty = Some((now, Some(status.dirty_buffers)));
                 }
                 instance.checkpoint = session.part("pg_calm_checkpoints", Subject::Checkpoint, |session| {
                     let follower = &mut memory.follower;
@@ -158,6 +164,19 @@ impl Server {
                 Some("connect as a member of pg_monitor"),
             );
         }
+        if let Some(schema) = &facts.buffercache_schema
+            && memory.dirty.is_none_or(|(when, _)| when.elapsed() >= DIRTY_INTERVAL)
+        {
+            let sql = format!("SELECT buffers_dirty::int8 AS dirty FROM {schema}.pg_buffercache_summary()");
+            let row = session.part("pg_buffercache", Subject::Activity, |session| session.row(&sql))?;
+            memory.dirty = Some((now, row.flatten().map(|row| row.count("dirty")).transpose()?.flatten()));
+        }
+        instance.stop = Some(Stop {
+            dirty_buffers: memory.dirty.and_then(|(_, dirty)| dirty),
+            shared_buffers: facts.shared_buffers,
+            page_bytes: facts.block_bytes,
+            ..Stop::default()
+        });
         if let Some(schema) = &facts.guard_schema {
             instance.guard = session.part("pg_calm_guard", Subject::Module, |session| guard::ask(session, schema))?;
         }
@@ -211,6 +230,7 @@ impl Memory {
     /// Forgets what is no longer the moment before, as after a time in which the server did not answer.
     pub fn interrupt(&mut self) {
         self.before = None;
+        self.dirty = None;
         self.follower = Follower::default();
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use pgcalm_host::instance::Role;
 use pgcalm_monitor::model::{
-    ArchiveState, CheckpointPhase, CheckpointSource, Host, Instance, Reachability, ServerRole, Subject, WaitCause,
+    ArchiveState, CheckpointPhase, CheckpointSource, Host, Instance, Reachability, ServerRole, StopBasis, Subject,
+    WaitCause,
 };
 use pgcalm_monitor::{Monitor, Options};
 use rustix::process::{Pid, Signal};
@@ -64,6 +65,8 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
         "{:?}",
         instance.missing
     );
+    let stop = instance.stop.unwrap();
+    assert!(stop.shared_buffers > 0 && stop.recovery_least_seconds < stop.recovery_most_seconds, "{stop:?}");
     let checkpoint = instance.checkpoint.unwrap();
     assert_eq!(checkpoint.source, CheckpointSource::WaitEvent);
     assert!(checkpoint.max_wal_size_bytes.unwrap() >= 1 << 20);
@@ -121,6 +124,9 @@ fn the_module_s_views_are_in_the_sample() {
         instance.module.is_some()
             && instance.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.phase == CheckpointPhase::Write)
     });
+    let stop = instance.stop.unwrap();
+    assert_eq!(stop.basis, Some(StopBasis::Measured));
+    assert!(stop.dirty_buffers.is_some() && stop.stop_seconds.is_some_and(|seconds| seconds > 0.0), "{stop:?}");
     let module = instance.module.unwrap();
     assert_eq!(module.mode, "on");
     assert!(module.worker_running);

@@ -28,6 +28,7 @@ mod client;
 mod conninfo;
 mod environment;
 mod error;
+pub mod estimate;
 mod failure;
 mod found;
 mod host;

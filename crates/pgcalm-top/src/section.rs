@@ -11,6 +11,7 @@ pub mod missing;
 pub mod module;
 pub mod replication;
 pub mod sessions;
+pub mod stop;
 pub mod throughput;
 
 use pgcalm_monitor::model::{Host, Instance, Reachability};
@@ -79,6 +80,7 @@ impl<'a> Context<'a> {
 pub fn all(context: &Context) -> Vec<Row> {
     let mut rows = connection(context);
     rows.extend(checkpoint::rows(context));
+    rows.extend(stop::rows(context));
     rows.extend(throughput::rows(context));
     rows.extend(module::rows(context));
     rows.extend(disks::rows(context));

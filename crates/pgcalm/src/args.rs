@@ -7,6 +7,7 @@ pub mod generate;
 pub mod json;
 pub mod lag;
 pub mod predict;
+pub mod ready_to_stop;
 pub mod record;
 pub mod report_files;
 pub mod server;
@@ -31,6 +32,7 @@ use crate::args::generate::GenerateArgs;
 use crate::args::json::JsonArg;
 use crate::args::lag::LagArgs;
 use crate::args::predict::PredictArgs;
+use crate::args::ready_to_stop::ReadyToStopArgs;
 use crate::args::record::{IncidentArgs, IncidentsArgs, RecordArgs};
 use crate::args::report_files::ReportFiles;
 use crate::args::server::InstanceArg;
@@ -147,6 +149,12 @@ pub enum Verb {
     /// server's host, as root or as the server's user, what the device does is seen, too. Changes nothing.
     #[command(before_help = "Example: sudo pgcalm predict --iops 3000 --bandwidth 125MB")]
     Predict(PredictArgs),
+    /// Have written ahead what a stop would have to write, by spread checkpoints, until a fast stop would be short.
+    ///
+    /// For preStop hooks, systemctl and switchovers: docs/operate/stop-start.md. The load feels no more than of checkpoints by time.
+    /// Dirty buffers are counted by pg_calm or pg_buffercache. Needs EXECUTE on pg_backup_start, or pg_checkpoint since 19.
+    #[command(before_help = "Example: pgcalm ready-to-stop --within 10s --timeout 5min && systemctl stop postgresql")]
+    ReadyToStop(ReadyToStopArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
     /// Takes the file as it is, .zst, .lz4 or .gz, whatever the archive has. It must decompress, match its checksum, have the

@@ -13,7 +13,7 @@ use crate::output;
 /// Looks, and changes something if it was told to.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.rules {
-        return output::print(&rules::markdown(rules::table::RULES));
+        return output::print(&rules::markdown(&rules::table::RULES));
     }
     let unknown = args.only.iter().find(|id| !rules::table::RULES.iter().any(|rule| rule.id == **id));
     if let Some(id) = unknown {

@@ -6,6 +6,7 @@ use pgcalm_postgres::ConnectError;
 
 use crate::args::fail_on::Found;
 use crate::lag::Interrupted;
+use crate::ready_to_stop::NotReady;
 use crate::suite::WorseThanStock;
 
 /// How a command ends; the same in every verb but `wal-restore`.
@@ -19,11 +20,12 @@ pub enum Exit {
     Unreachable = 4,
     Found = 5,
     Worse = 6,
+    NotReady = 7,
     Interrupted = 130,
 }
 
 impl Exit {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
@@ -31,6 +33,7 @@ impl Exit {
         Self::Unreachable,
         Self::Found,
         Self::Worse,
+        Self::NotReady,
         Self::Interrupted,
     ];
 
@@ -43,6 +46,7 @@ impl Exit {
             Self::Unreachable => "no server: none is there, it does not answer, refuses, or ended meanwhile",
             Self::Found => "--fail-on: something that bad was found",
             Self::Worse => "lab run suite --fail-on worse: pg_calm is worse than stock in a row",
+            Self::NotReady => "ready-to-stop: when the time was over, a stop would still have taken longer",
             Self::Interrupted => "interrupted; what is not to last has been taken down",
         }
     }
@@ -131,6 +135,9 @@ fn of_verb(cause: Cause) -> Option<Exit> {
     }
     if cause.is::<WorseThanStock>() {
         return Some(Exit::Worse);
+    }
+    if cause.is::<NotReady>() {
+        return Some(Exit::NotReady);
     }
     cause.is::<Interrupted>().then_some(Exit::Interrupted)
 }

@@ -10,6 +10,7 @@ mod lab;
 mod lag;
 mod output;
 mod predict;
+mod ready_to_stop;
 mod record;
 mod report;
 mod suite;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Incidents(args) => record::incidents(&args),
         Verb::Incident(args) => record::incident(&args),
         Verb::Predict(args) => predict::run(&args),
+        Verb::ReadyToStop(args) => ready_to_stop::run(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),
     };

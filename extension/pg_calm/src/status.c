@@ -17,6 +17,7 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "shared/shared.h"
+#include "stop_estimate.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
@@ -83,8 +84,10 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[25];
-	bool nulls[25] = {false};
+	Datum values[28];
+	bool nulls[28] = {false};
+	uint64 dirty_buffers;
+	double seconds;
 	int column = 0;
 	const char *degraded;
 
@@ -134,6 +137,13 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);
 	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
 	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
+	seconds = stop_estimate_seconds(&dirty_buffers);
+	values[column++] = Int64GetDatum((int64) dirty_buffers);
+	nulls[column] = isnan(seconds);
+	values[column++] = Float8GetDatum(seconds);
+	seconds = recovery_estimate_seconds();
+	nulls[column] = isnan(seconds);
+	values[column++] = Float8GetDatum(seconds);
 	Assert(column == lengthof(values));
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::io;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -8,12 +9,16 @@ use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::{HostRoot, Known, dirty_threshold, kernel_release, memory_limit, process_file, vm_sysctl};
+use pgcalm_postgres::estimate::replay_rate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
 
-use crate::collect::kernel_features;
-use crate::facts::{Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, WritebackThrottling};
+use crate::collect::{grace, kernel_features};
+use crate::facts::{
+    Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, MemoryUse, WritebackThrottling,
+};
 use crate::kernel_file;
+use crate::rules::stop::MANY_FILES;
 
 /// Reads the host, and of it what concerns `instance`.
 pub fn read(
@@ -38,6 +43,7 @@ pub fn read(
         kernel_release,
         ..Host::default()
     };
+    host.unflushed_bytes = unflushed(root, None);
     let Some(instance) = instance else {
         return host;
     };
@@ -55,6 +61,14 @@ pub fn read(
     host.memory_limit = memory_limit.map(|limit| {
         limit.as_ref().map(|limit| MemoryLimit { bytes: limit.bytes, file: limit.file.display().to_string() })
     });
+    let limit = host.memory_limit.there().map(|limit| limit.file.clone());
+    host.memory_use = limit.as_deref().and_then(|file| memory_use(root, file));
+    host.unflushed_bytes = unflushed(root, limit.as_deref());
+    host.grace = grace::read(root, pid);
+    host.data_files = data_files(root, pid, &instance.data_directory);
+    let log = instance.places.iter().find(|place| place.role == "log");
+    host.replay_bytes_per_second =
+        log.and_then(|log| tail(root, pid, Path::new(&log.path))).and_then(|text| replay_rate(&text));
     if let Some(wal) = instance.places.iter().find(|place| place.role == "wal") {
         let room = process_file::find(root, pid, Path::new(&wal.path)).and_then(room);
         host.wal_file_system = note.read("room on the file system of pg_wal", room);
@@ -81,6 +95,62 @@ impl Missing<'_> {
 
 fn numbers(values: BTreeMap<String, String>) -> BTreeMap<String, u64> {
     values.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
+}
+
+/// What the group of a memory limit uses, by the file of the limit.
+fn memory_use(root: &HostRoot, limit: &str) -> Option<MemoryUse> {
+    let directory = Path::new(limit).parent()?;
+    let number = |name: &str| root.read(directory.join(name)).ok()?.trim().parse().ok();
+    let bytes = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let [cache, shared] = group_amounts(root, limit, [["file", "total_cache"], ["shmem", "total_shmem"]])?;
+    Some(MemoryUse { bytes, cache_bytes: cache.saturating_sub(shared) })
+}
+
+/// Dirty page cache and that under writeback: of the group of a memory limit, which is the server's alone, else of the host.
+pub fn unflushed(root: &HostRoot, limit: Option<&str>) -> Option<u64> {
+    let names = [["file_dirty", "total_dirty"], ["file_writeback", "total_writeback"]];
+    if let Some([dirty, writeback]) = limit.and_then(|limit| group_amounts(root, limit, names)) {
+        return Some(dirty + writeback);
+    }
+    let info = MemInfo::read(root).ok()?;
+    Some((info.dirty_kib + info.writeback_kib) << 10)
+}
+
+/// Amounts of memory.stat beside a limit, by their names on v2 and v1.
+fn group_amounts<const N: usize>(root: &HostRoot, limit: &str, names: [[&str; 2]; N]) -> Option<[u64; N]> {
+    let text = root.read(Path::new(limit).parent()?.join("memory.stat")).ok()?;
+    let amount = |wanted: [&str; 2]| {
+        text.lines().find_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            wanted.contains(&name).then(|| value.parse().ok())?
+        })
+    };
+    let found: Vec<u64> = names.into_iter().filter_map(amount).collect();
+    found.try_into().ok()
+}
+
+/// Files below `base`, which is nearly all there are.
+fn data_files(root: &HostRoot, pid: i32, data: &str) -> Option<u64> {
+    let base = Path::new(data).join("base");
+    let mut files = 0;
+    for database in process_file::names(root, pid, &base) {
+        files += process_file::names(root, pid, &base.join(database)).len() as u64;
+        if files > MANY_FILES {
+            break;
+        }
+    }
+    (files > 0).then_some(files)
+}
+
+/// The end of a file that the server has.
+fn tail(root: &HostRoot, pid: i32, path: &Path) -> Option<String> {
+    const BYTES: u64 = 4 << 20;
+    let mut file = process_file::open_regular(process_file::find_no_link(root, pid, path).ok()?).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(BYTES))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn room(directory: OwnedFd) -> io::Result<FileSystem> {

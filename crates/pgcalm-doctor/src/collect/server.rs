@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use pgcalm_postgres::{Client, Version, Writes, module_schema};
 use postgres::Row;
 
+use crate::collect::amounts::Amounts;
 use crate::connection::Connection;
 use crate::facts::{Archiver, BufferWrites, Checkpoints, PgCalm, Server, Setting, Slot, Standby, Wal};
 
@@ -11,7 +12,7 @@ const OLDEST: i32 = 14;
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 32] = [
+const SETTINGS: [&str; 33] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -35,6 +36,7 @@ const SETTINGS: [&str; 32] = [
     "pg_calm.iops",
     "pg_calm.mode",
     "pg_calm.page_map_memory",
+    "recovery_init_sync_method",
     "shared_buffers",
     "wal_buffers",
     "wal_compression",
@@ -100,6 +102,10 @@ pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::R
     )?;
     server.blocks_hit = unsigned(&row, 0);
     server.blocks_read = unsigned(&row, 1);
+    match Amounts::read(client, version) {
+        Ok(amounts) => amounts.store(&mut server),
+        Err(error) => missing.push(format!("what a stop would have to write: {}", in_words(&error))),
+    }
     // Looks at every file; a server with very many of them may take longer than statement_timeout.
     let size = client.query_one(
         "SELECT sum(pg_database_size(oid))::bigint FROM pg_database WHERE has_database_privilege(oid, 'CONNECT')",

@@ -63,7 +63,7 @@ fn property(kind: Kind) -> &'static str {
 }
 
 /// systemd's own hierarchy on v1, the unified one on v2.
-fn unit_of(root: &HostRoot, pid: i32) -> Option<String> {
+pub fn unit_of(root: &HostRoot, pid: i32) -> Option<String> {
     let text = root.read(format!("proc/{pid}/cgroup")).ok()?;
     let group = |start: &str| text.lines().find_map(|line| line.split_once(start)?.1.into());
     let group: &str = group(":name=systemd:").or_else(|| group("0::"))?;

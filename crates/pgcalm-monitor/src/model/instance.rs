@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Activity, Archive, Checkpoint, Counters, Group, Guard, Maintenance, Missing, Module, Rates, Replication,
-    ShareMember, Unflushed, Volume,
+    ShareMember, Stop, Unflushed, Volume,
 };
 
 /// An instance at one moment. All that comes from the server is `None` or empty unless it is reachable.
@@ -55,6 +55,9 @@ pub struct Instance {
     /// Its control group; `None` for a server that is not on this host, or that this user may not look at.
     #[serde(default)]
     pub group: Option<Group>,
+    /// How long a fast stop and recovery would take.
+    #[serde(default)]
+    pub stop: Option<Stop>,
 }
 
 /// Which server it is.

@@ -41,6 +41,12 @@ pub struct Module {
     pub map_full: u64,
     /// Writeback errors seen by the worker; each ends in PANIC.
     pub errors: u64,
+    /// A fast stop; `None` if no cap is known.
+    #[serde(default)]
+    pub stop_seconds: Option<f64>,
+    /// Recovery after a crash; `None` if the server has not recovered since it was started.
+    #[serde(default)]
+    pub recovery_seconds: Option<f64>,
     /// What some of these come to per second.
     pub rates: Option<ModuleRates>,
 }

@@ -1,5 +1,6 @@
 //! What changes rarely: version, settings, rights, whether the module is there.
 
+use pgcalm_postgres::estimate::BUFFERCACHE_SCHEMA;
 use pgcalm_postgres::{MODULE_SCHEMA, Settings, Version, extension_schema};
 use postgres::Error;
 
@@ -30,6 +31,8 @@ pub struct Facts {
     pub checkpoint_timeout_seconds: Option<f64>,
     /// archive_mode: `off`, `on` or `always`.
     pub archive_mode: String,
+    /// shared_buffers, of `block_bytes` each.
+    pub shared_buffers: u64,
     /// Whether this user sees what other users' sessions do.
     pub sees_all_sessions: bool,
     /// When the server started: seconds since 1970. With the data directory it tells an instance from others.
@@ -46,10 +49,12 @@ pub struct Facts {
     pub guard_schema: Option<String>,
     /// The same of pg_calm_share.
     pub share_schema: Option<String>,
+    /// Schema of pg_buffercache, if its summary can be asked for.
+    pub buffercache_schema: Option<String>,
 }
 
 /// The settings that are used.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
     "archive_mode",
     "block_size",
     "checkpoint_timeout",
@@ -63,6 +68,7 @@ const SETTINGS: [&str; 14] = [
     "pg_calm_share.directory",
     "port",
     "server_version",
+    "shared_buffers",
     "wal_segment_size",
 ];
 
@@ -71,7 +77,7 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
     let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
     let rows = session.rows(&format!(
         "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, \
-         {} AS guard_schema, {} AS share_schema, \
+         {} AS guard_schema, {} AS share_schema, {BUFFERCACHE_SCHEMA} AS buffercache_schema, \
          pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all_sessions, \
          extract(epoch FROM pg_postmaster_start_time())::float8 AS started, pg_backend_pid() AS backend_pid",
         extension_schema("pg_calm_archive"),
@@ -97,6 +103,7 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
         max_wal_size_bytes: count("max_wal_size"),
         checkpoint_timeout_seconds: settings.number("checkpoint_timeout"),
         archive_mode: text("archive_mode").unwrap_or_default(),
+        shared_buffers: count("shared_buffers").unwrap_or(0) / count("block_size").unwrap_or(8192).max(1),
         sees_all_sessions: row.flag("sees_all_sessions")?,
         started: row.number("started")?.unwrap_or(0.0),
         backend_pid: row.try_get("backend_pid")?,
@@ -105,5 +112,6 @@ pub fn ask(session: &mut Session) -> Result<Facts, Error> {
         archive_schema: row.text("archive_schema")?.filter(|_| settings.text("pg_calm_archive.directory").is_some()),
         guard_schema: row.text("guard_schema")?.filter(|_| settings.text("pg_calm_guard.mode").is_some()),
         share_schema: row.text("share_schema")?.filter(|_| settings.text("pg_calm_share.directory").is_some()),
+        buffercache_schema: row.text("buffercache_schema")?,
     })
 }

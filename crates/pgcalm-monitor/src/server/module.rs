@@ -21,8 +21,18 @@ pub fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {
     }
 }
 
+/// What pg_calm_status tells.
+pub struct Status {
+    /// Most of it.
+    pub module: Module,
+    /// Pages written and not flushed.
+    pub unflushed: Unflushed,
+    /// Dirty shared buffers.
+    pub dirty_buffers: u64,
+}
+
 /// pg_calm_status.
-pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<(Module, Unflushed)>, Error> {
+pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
     let sql = format!("SELECT *, io_size::int8 AS io_bytes FROM {schema}.pg_calm_status");
     let Some(row) = session.row(&sql)? else {
         return Ok(None);
@@ -47,6 +57,8 @@ pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<
         wal_flush_seconds: row.number("wal_flush_time")?.unwrap_or_default() / 1000.0,
         map_full: count("map_full")?,
         errors: count("errors")?,
+        stop_seconds: row.number("stop_seconds")?,
+        recovery_seconds: row.number("recovery_seconds")?,
         rates: None,
     };
     let unflushed = Unflushed {
@@ -54,7 +66,7 @@ pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<
         in_flight_pages: count("in_flight_pages")?,
         page_bytes: facts.block_bytes,
     };
-    Ok(Some((module, unflushed)))
+    Ok(Some(Status { module, unflushed, dirty_buffers: count("dirty_buffers")? }))
 }
 
 /// pg_calm_share.

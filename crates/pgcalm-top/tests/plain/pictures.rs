@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use pgcalm_monitor::model::{CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Subject};
+use pgcalm_monitor::model::{CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Stop, StopBasis, Subject};
 use pgcalm_top::palette::Palette;
 use pgcalm_top::scene::Scene;
 use pgcalm_top::state::{Command, Moment, Page, State};
@@ -88,6 +88,29 @@ fn an_idle_checkpointer_tells_when_the_next_is_due() {
     let lines = lines(&picture(&history, &State::default(), 80, 24));
     let at = lines.iter().position(|line| line == "Checkpoint  idle, the last began 48 s ago");
     assert_eq!(lines[at.unwrap() + 1], "            max_wal_size: 512 MB of 8 GB, checkpoint_timeout: 48 s of 5 min");
+}
+
+#[test]
+fn a_line_tells_how_long_a_stop_and_recovery_would_take() {
+    let line = |stop: Stop| {
+        let history = history(|second| {
+            let mut instance = busy(second);
+            instance.stop = Some(stop.clone());
+            host(vec![instance])
+        });
+        section(&lines(&picture(&history, &State::default(), 100, 40)), "Stop").to_string()
+    };
+    let mut stop = Stop {
+        stop_seconds: Some(12.4),
+        basis: Some(StopBasis::FromCaps),
+        recovery_least_seconds: Some(2.0),
+        recovery_most_seconds: Some(32.0),
+        ..Stop::default()
+    };
+    assert_eq!(line(stop.clone()), "Stop        fast stop 12 s (from caps), recovery 2 s to 32 s");
+    stop.recovery_least_seconds = Some(32.0);
+    stop.stop_seconds = None;
+    assert_eq!(line(stop), "Stop        recovery 32 s");
 }
 
 #[test]

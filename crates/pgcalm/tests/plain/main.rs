@@ -6,6 +6,7 @@ mod export;
 mod lag;
 mod packaging;
 mod predict;
+mod ready_to_stop;
 mod record;
 mod top;
 mod wal_restore;

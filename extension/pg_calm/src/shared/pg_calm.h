@@ -90,6 +90,7 @@ typedef struct CalmShared
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and
 	                              reads it without the lock */
+	double replay_rate;        /* bytes of WAL per second in crash recovery; 0: there was none */
 	bool caps_known;
 	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
 } CalmShared;

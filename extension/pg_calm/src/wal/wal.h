@@ -13,6 +13,7 @@
 #ifndef PG_CALM_WAL_H
 #define PG_CALM_WAL_H
 
+#include "replay_rate.h"
 #include "wal_ahead.h"
 #include "wal_cache.h"
 #include "wal_flush_time.h"

@@ -330,6 +330,7 @@ look(uint64 now_ms)
 	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING,
 	                 now_ms))
 		publish_degraded();
+	replay_rate_tick(now_ms);
 	if (calm_mode == CALM_MODE_OFF)
 		return;
 	if (page_map_is_low(calm_page_map))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
-use pgcalm_doctor::facts::{DiskRates, Facts, FileSystem, Sample, Server, Setting, Slot, Standby};
+use pgcalm_doctor::facts::{DiskRates, Facts, FileSystem, Grace, Sample, Server, Setting, Slot, Standby};
 use pgcalm_host::HostRoot;
 
 pub const MIB: u64 = 1 << 20;
@@ -179,6 +179,9 @@ impl Host {
         let host = facts.host.as_mut().unwrap();
         host.wal_file_system = Some(FileSystem { size_bytes: 100 * GIB, available_bytes: 90 * GIB });
         host.usdt_probes = Some(70);
+        // A fake host has no systemd that could be asked, and no databases.
+        host.grace = Some(Grace { stop_seconds: Some(90.0), start_seconds: Some(90.0), source: "systemctl".into() });
+        host.data_files = Some(1000);
         let caps = host.disks.iter().filter_map(|disk| disk.write_iops.clone());
         let cap = caps.min_by_key(|cap| cap.value);
         if let Some(disk) = host.disks.iter_mut().find(|disk| disk.disk.name == "sdb") {
@@ -229,6 +232,7 @@ pub fn server() -> Server {
         ("maintenance_work_mem", "65536", Some("kB"), "user"),
         ("max_slot_wal_keep_size", "20480", Some("MB"), "sighup"),
         ("max_wal_size", "1024", Some("MB"), "sighup"),
+        ("recovery_init_sync_method", "fsync", None, "sighup"),
         ("shared_buffers", "16384", Some("8kB"), "postmaster"),
         ("wal_buffers", "512", Some("8kB"), "postmaster"),
         ("wal_compression", "off", None, "superuser"),

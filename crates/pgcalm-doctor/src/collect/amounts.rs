@@ -1,0 +1,80 @@
+//! What a stop or recovery would have to do, which changes from look to look.
+
+use pgcalm_postgres::estimate::BUFFERCACHE_SCHEMA;
+use pgcalm_postgres::{Client, Version, Writes, extension_schema, module_schema};
+
+use crate::facts::Server;
+
+/// What a server tells at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Amounts {
+    /// Dirty shared buffers; none if nobody counts them.
+    pub dirty_buffers: Option<u64>,
+    /// `pg_calm_status.stop_seconds`.
+    pub stop_seconds: Option<f64>,
+    /// `pg_calm_status.recovery_seconds`.
+    pub recovery_seconds: Option<f64>,
+    /// WAL since the redo point.
+    pub wal_since_redo_bytes: Option<u64>,
+    /// Buffers that the checkpointer has written since its statistics were reset.
+    pub checkpointer_writes: u64,
+    /// Those that others have.
+    pub other_writes: u64,
+}
+
+impl Amounts {
+    /// Asks pg_calm, else pg_buffercache: its summary (16 on), which takes no locks, or the view, which takes that of each buffer's header
+    /// for a moment.
+    pub fn read(client: &mut Client, version: Version) -> Result<Self, postgres::Error> {
+        let writes = Writes::read(client, version)?;
+        let row = client.query_one(
+            &format!(
+                "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
+                                             ELSE pg_current_wal_insert_lsn() END, redo_lsn)::int8, \
+                        {BUFFERCACHE_SCHEMA}, {}, \
+                        EXISTS (SELECT FROM pg_settings WHERE name = 'pg_calm.mode') FROM pg_control_checkpoint()",
+                extension_schema("pg_buffercache")
+            ),
+            &[],
+        )?;
+        let unsigned = |value: Option<i64>| value.map(|value| value.max(0) as u64);
+        let mut amounts = Self {
+            wal_since_redo_bytes: unsigned(row.get(0)),
+            checkpointer_writes: writes.buffers_checkpoint.max(0) as u64,
+            other_writes: (writes.buffers_clean + writes.buffers_backend).max(0) as u64,
+            ..Self::default()
+        };
+        let module = match row.get(3) {
+            true => module_schema(client)?,
+            false => None,
+        };
+        let (summary, view): (Option<String>, Option<String>) = (row.get(1), row.get(2));
+        if let Some(schema) = module {
+            let sql = format!("SELECT dirty_buffers, stop_seconds, recovery_seconds FROM {schema}.pg_calm_status");
+            let row = client.query_one(&sql, &[])?;
+            amounts.dirty_buffers = unsigned(row.get(0));
+            amounts.stop_seconds = row.get(1);
+            amounts.recovery_seconds = row.get(2);
+        } else if let Some(schema) = summary {
+            let sql = format!("SELECT buffers_dirty::int8 FROM {schema}.pg_buffercache_summary()");
+            amounts.dirty_buffers = unsigned(client.query_one(&sql, &[])?.get(0));
+        } else if let Some(schema) = view {
+            let may = format!("SELECT has_table_privilege('{schema}.pg_buffercache', 'SELECT')");
+            if client.query_one(&may, &[])?.get(0) {
+                let sql = format!("SELECT count(*) FILTER (WHERE isdirty) FROM {schema}.pg_buffercache");
+                amounts.dirty_buffers = unsigned(client.query_one(&sql, &[])?.get(0));
+            }
+        }
+        Ok(amounts)
+    }
+
+    /// Puts them among the facts.
+    pub fn store(&self, server: &mut Server) {
+        server.dirty_buffers = self.dirty_buffers;
+        server.wal_since_redo_bytes = self.wal_since_redo_bytes;
+        if let Some(calm) = &mut server.pg_calm {
+            calm.stop_seconds = self.stop_seconds;
+            calm.recovery_seconds = self.recovery_seconds;
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How long a fast stop and recovery would take, by facts.
+
+use pgcalm_host::Unknown;
+use pgcalm_postgres::estimate;
+use pgcalm_postgres::estimate::{Basis, Pending};
+
+use crate::facts::{Cap, Facts};
+use crate::rules::read;
+use crate::words;
+
+/// What a fast stop would have to write, and the caps for that. Nobody reads then, so writes have all of a cap that they share.
+pub fn pending(facts: &Facts) -> Result<Pending, Unknown> {
+    let server = read::server(facts)?;
+    let disk = read::data_disk(facts).ok();
+    let calm = server.pg_calm.as_ref();
+    let least = |caps: [Option<&Option<Cap>>; 2]| caps.into_iter().flatten().flatten().map(|cap| cap.value).min();
+    let block_bytes = read::number(server, "block_size")?.max(1.0) as u64;
+    Ok(Pending {
+        told_seconds: calm.and_then(|calm| calm.stop_seconds),
+        dirty_buffers: server.dirty_buffers,
+        shared_buffers: read::bytes(server, "shared_buffers")?.unwrap_or(0) / block_bytes,
+        block_bytes,
+        unflushed_bytes: facts.host.as_ref().and_then(|host| host.unflushed_bytes).unwrap_or(0),
+        write_iops: least([disk.map(|disk| &disk.write_iops), disk.map(|disk| &disk.all_iops)]),
+        write_bandwidth: least([disk.map(|disk| &disk.write_bandwidth), disk.map(|disk| &disk.all_bandwidth)]),
+    })
+}
+
+/// Seconds of a fast stop.
+pub fn stop(facts: &Facts) -> Result<(f64, Basis), Unknown> {
+    pending(facts)?.stop().ok_or_else(read::no_cap)
+}
+
+/// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most; the same where the rate of
+/// replay is known.
+pub fn recovery(facts: &Facts, wal_bytes: u64) -> [f64; 2] {
+    let server = facts.server.as_ref();
+    // What pg_calm tells is for the WAL that there is now.
+    let now = server.and_then(|server| server.wal_since_redo_bytes).filter(|bytes| *bytes > 0);
+    let told = server.and_then(|server| server.pg_calm.as_ref()?.recovery_seconds).filter(|seconds| *seconds > 0.0);
+    let of_module = now.zip(told).map(|(bytes, seconds)| bytes as f64 / seconds);
+    let of_log = facts.host.as_ref().and_then(|host| host.replay_bytes_per_second);
+    estimate::recovery(wal_bytes, of_module.or(of_log))
+}
+
+/// Both, as far as they are known.
+pub fn sentence(facts: &Facts) -> Option<String> {
+    let wal = facts.server.as_ref()?.wal_since_redo_bytes;
+    let stop =
+        stop(facts).ok().map(|(seconds, basis)| format!("a fast stop {} ({})", words::time(seconds), basis.name()));
+    let recovery = wal.map(|wal| match recovery(facts, wal) {
+        [least, most] if least == most => format!("recovery after a crash {}", words::time(most)),
+        [least, most] => format!("recovery after a crash {} to {}", words::time(least), words::time(most)),
+    });
+    let told: Vec<String> = stop.into_iter().chain(recovery).collect();
+    (!told.is_empty()).then(|| format!("Would take now: {}.", told.join(", ")))
+}

@@ -1,0 +1,284 @@
+//! Has written ahead what a fast stop would have to write, until that would be short.
+//!
+//! What does it is a spread checkpoint, which writes as slowly as those that come by time: the load feels no more of it than of those,
+//! and none is done at once. `CHECKPOINT (MODE SPREAD)` asks for one since 19. Before, `pg_backup_start(…, fast => false)` does, which
+//! begins a base backup: that belongs to its session, writes no file, and is given up when the session ends, with a WARNING in the
+//! server's log. It switches to a new WAL segment, and holds full_page_writes on meanwhile.
+
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use pgcalm_host::{Failure, HostRoot, Unknown};
+use pgcalm_postgres::estimate::{Basis, Pending};
+use pgcalm_postgres::{Caller, Client, DefaultUser, Session, Version, Wanted, with_cause};
+use postgres::error::SqlState;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::amounts::Amounts;
+use crate::collect::{self, Collected, host};
+use crate::{estimate, words};
+
+/// Between looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between lines of progress.
+const SAY: Duration = Duration::from_secs(2);
+
+/// What is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Which server, and the caps that are known of its volume.
+    pub collect: collect::Options,
+    /// How long a stop may take.
+    pub within: Duration,
+    /// How long to work for it.
+    pub timeout: Duration,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Whether a fast stop would take no longer than `within_seconds`.
+    pub ready: bool,
+    /// What it may take.
+    pub within_seconds: f64,
+    /// What it would take now.
+    pub stop_seconds: f64,
+    /// How that was come by: `measured` by pg_calm, `from caps` with each page an operation, or `upper bound` with all shared buffers dirty.
+    pub basis: String,
+    /// What it would have taken at first.
+    pub first_stop_seconds: f64,
+    /// Dirty shared buffers; null if nobody counts them.
+    pub dirty_buffers: Option<u64>,
+    /// Page cache that waits to be written, of others on the host, too; nothing of a server on another host. `measured` does not need it.
+    pub unflushed_bytes: u64,
+    /// Spread checkpoints that were asked for and have ended.
+    pub checkpoints: u32,
+    /// Time that went by.
+    pub waited_seconds: f64,
+}
+
+impl Report {
+    /// In a sentence without its end.
+    pub fn text(&self) -> String {
+        let dirty = self.dirty_buffers.map_or("unknown".to_string(), |buffers| buffers.to_string());
+        // pg_calm knows what is the server's own of the page cache, and has it in its figure.
+        let unflushed = match self.basis == Basis::Measured.name() {
+            true => String::new(),
+            false => format!(", {} unflushed", words::size(self.unflushed_bytes)),
+        };
+        format!(
+            "a fast stop would take {} ({}): dirty buffers {dirty}{unflushed}",
+            words::time(self.stop_seconds),
+            self.basis
+        )
+    }
+}
+
+/// Works until a stop would be short, or the time is over; says each two seconds how far it is. A server that could not be asked, and
+/// a volume of which no cap is known, are errors.
+pub fn run(
+    root: &HostRoot,
+    options: &Options,
+    stop: &dyn Fn() -> bool,
+    say: &mut dyn FnMut(&Report),
+) -> anyhow::Result<Report> {
+    let began = Instant::now();
+    let mut look = Look::new(root, options)?;
+    let mut report = Report { within_seconds: options.within.as_secs_f64(), ..Report::default() };
+    look.fill(&mut report)?;
+    report.first_stop_seconds = report.stop_seconds;
+    let mut said = began;
+    let mut flush: Option<Flush> = None;
+    while !report.ready && began.elapsed() < options.timeout {
+        if report.basis == Basis::UpperBound.name() {
+            return Err(Failure::Host(
+                "how many shared buffers are dirty is not known: CREATE EXTENSION pg_buffercache in the database that is connected to, and \
+                 a role that is a member of pg_monitor; or pg_calm"
+                    .to_string(),
+            )
+            .into());
+        }
+        match flush.take() {
+            Some(done) if done.thread.is_finished() => {
+                let before = done.ended()?;
+                report.checkpoints += 1;
+                look.is_synced(before)?;
+            }
+            Some(running) => flush = Some(running),
+            None => flush = Some(look.flush(options.timeout.saturating_sub(began.elapsed()))?),
+        }
+        if said.elapsed() >= SAY {
+            say(&report);
+            said = Instant::now();
+        }
+        thread::sleep(LOOK.min(options.timeout.saturating_sub(began.elapsed())));
+        if stop() {
+            look.cancel(flush.as_ref());
+            return Err(Failure::Interrupted("a checkpoint that has begun goes on").into());
+        }
+        look.again()?;
+        look.fill(&mut report)?;
+        report.waited_seconds = began.elapsed().as_secs_f64();
+    }
+    look.cancel(flush.as_ref());
+    Ok(report)
+}
+
+/// The server from look to look.
+struct Look<'a> {
+    root: &'a HostRoot,
+    options: &'a Options,
+    client: Client,
+    version: Version,
+    pending: Pending,
+    amounts: Amounts,
+    /// The file of the memory limit of the server's group.
+    limit: Option<String>,
+    /// Whether the host's page cache is this server's.
+    is_local: bool,
+    synced: Option<Synced>,
+}
+
+/// What was written when a checkpoint of ours was asked for, by others than the checkpointer, and by that when it had ended: what came
+/// later is all that can be unflushed, whatever others on the host have.
+struct Synced {
+    others: u64,
+    checkpointer: u64,
+}
+
+impl<'a> Look<'a> {
+    fn new(root: &'a HostRoot, options: &'a Options) -> anyhow::Result<Self> {
+        let Collected { facts, connection, unasked } = collect::collect(root, &options.collect)?;
+        let connection = match (connection, unasked) {
+            (_, Some(error)) => return Err(error),
+            (Some(connection), None) => connection,
+            (None, None) => return Err(Failure::Unreachable(facts.missing.join("; ")).into()),
+        };
+        let told = |why: Unknown| Failure::Host(why.unknown);
+        let mut pending = estimate::pending(&facts).map_err(told)?;
+        // The disk may not be seen, as by another user than root, and the option counts all the same.
+        let asked = |option: Option<Option<u64>>, known: Option<u64>| option.map_or(known, |option| option);
+        pending.write_iops = asked(options.collect.write_iops, pending.write_iops);
+        pending.write_bandwidth = asked(options.collect.write_bandwidth, pending.write_bandwidth);
+        let mut client = connection.client;
+        let version = Version::read(&mut client)?;
+        let amounts = Amounts::read(&mut client, version).context("what a stop would have to write")?;
+        let limit = facts.host.as_ref().and_then(|host| host.memory_limit.there()).map(|limit| limit.file.clone());
+        Ok(Self {
+            root,
+            options,
+            client,
+            version,
+            pending,
+            amounts,
+            limit,
+            is_local: facts.host.is_some(),
+            synced: None,
+        })
+    }
+
+    fn again(&mut self) -> anyhow::Result<()> {
+        self.amounts = Amounts::read(&mut self.client, self.version).context("what a stop would have to write")?;
+        self.pending.told_seconds = self.amounts.stop_seconds;
+        self.pending.dirty_buffers = self.amounts.dirty_buffers;
+        let seen = host::unflushed(self.root, self.limit.as_deref()).filter(|_| self.is_local).unwrap_or(0);
+        let at_most = self.synced.as_ref().map_or(u64::MAX, |synced| {
+            let others = self.amounts.other_writes.saturating_sub(synced.others);
+            let checkpointer = self.amounts.checkpointer_writes.saturating_sub(synced.checkpointer);
+            (others + checkpointer) * self.pending.block_bytes
+        });
+        self.pending.unflushed_bytes = seen.min(at_most);
+        Ok(())
+    }
+
+    fn fill(&self, report: &mut Report) -> anyhow::Result<()> {
+        let Some((seconds, basis)) = self.pending.stop() else {
+            return Err(Failure::Usage(
+                "how fast the volume writes is not known, no cap can be seen: give --iops or --bandwidth".to_string(),
+            )
+            .into());
+        };
+        report.stop_seconds = seconds;
+        report.basis = basis.name().to_string();
+        report.ready = seconds <= report.within_seconds;
+        report.dirty_buffers = self.pending.dirty_buffers;
+        report.unflushed_bytes = self.pending.unflushed_bytes;
+        Ok(())
+    }
+
+    /// Asks for a spread checkpoint, in a session of its own, which waits for its end.
+    fn flush(&self, patience: Duration) -> anyhow::Result<Flush> {
+        let caller = Caller {
+            application_name: "pgcalm ready-to-stop",
+            user: DefaultUser::OperatingSystem,
+            connect_timeout: Duration::from_secs(10),
+            gives_up: true,
+            session: Some(Session {
+                // Whoever waits is cancelled before; this is for the case that this program is killed.
+                statement_timeout: patience + Duration::from_secs(10),
+                lock_timeout: Duration::from_secs(5),
+            }),
+        };
+        let wanted = Wanted {
+            connect: self.options.collect.connect.as_deref(),
+            instance: self.options.collect.instance.as_deref(),
+        };
+        let mut client = wanted.address(self.root, &caller)?.connect()?;
+        let pid = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+        let sql = spread_checkpoint(self.version);
+        let thread = thread::Builder::new()
+            .name("pgcalm checkpoint".to_string())
+            .spawn(move || client.batch_execute(sql))
+            .context("start a thread")?;
+        Ok(Flush { thread, pid, before: self.amounts })
+    }
+
+    fn is_synced(&mut self, before: Amounts) -> anyhow::Result<()> {
+        self.again()?;
+        self.synced = Some(Synced { others: before.other_writes, checkpointer: self.amounts.checkpointer_writes });
+        Ok(())
+    }
+
+    /// Nobody waits for the checkpoint any more; it goes on, and a stop makes it fast.
+    fn cancel(&mut self, flush: Option<&Flush>) {
+        if let Some(flush) = flush {
+            let _ = self.client.execute("SELECT pg_cancel_backend($1)", &[&flush.pid]);
+        }
+    }
+}
+
+fn spread_checkpoint(version: Version) -> &'static str {
+    match version.major() {
+        ..=14 => "SELECT pg_start_backup('pgcalm ready-to-stop', false, false)",
+        15..=18 => "SELECT pg_backup_start('pgcalm ready-to-stop', false)",
+        19.. => "CHECKPOINT (MODE SPREAD, FLUSH_UNLOGGED TRUE)",
+    }
+}
+
+/// A checkpoint that is under way.
+struct Flush {
+    thread: JoinHandle<Result<(), postgres::Error>>,
+    /// Of the session that waits for it.
+    pid: i32,
+    before: Amounts,
+}
+
+impl Flush {
+    /// What came of it; what was written before it was asked for.
+    fn ended(self) -> anyhow::Result<Amounts> {
+        let result = self.thread.join().map_err(|_| anyhow::anyhow!("the thread that asks for a checkpoint ended"))?;
+        match result {
+            Ok(()) => Ok(self.before),
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Err(Failure::Host(format!(
+                "a spread checkpoint: {}; before PostgreSQL 19 GRANT EXECUTE ON FUNCTION pg_backup_start TO the role, since 19 \
+                 GRANT pg_checkpoint; or connect as a superuser",
+                with_cause(&error)
+            ))
+            .into()),
+            Err(error) => Err(anyhow::Error::from(error).context("a spread checkpoint")),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Arguments of `pgcalm ready-to-stop`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::caps::DiskCaps;
+use super::json::JsonArg;
+use super::server::ServerArgs;
+use super::time;
+
+#[derive(Debug, Args)]
+pub struct ReadyToStopArgs {
+    /// How long a fast stop may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::some)]
+    pub within: Duration,
+    /// How long to work for it; a spread checkpoint takes checkpoint_completion_target of checkpoint_timeout.
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = time::some)]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub json: JsonArg,
+    #[command(flatten)]
+    pub caps: DiskCaps,
+}

@@ -1,0 +1,88 @@
+//! `pgcalm ready-to-stop` on a real server. Needs root (to become the server's user) and PostgreSQL with pg_buffercache; says so and
+//! passes otherwise.
+
+use std::process::{Command, Output};
+
+use pgcalm_doctor::ready_to_stop::Report;
+use pgcalm_testkit::need;
+use pgcalm_testkit::programs::{self, Programs, bindir};
+use pgcalm_testkit::server::Server;
+
+/// A server with thousands of dirty buffers, which nobody but a checkpoint writes; its directory is to be kept.
+fn dirty_server(settings: &str) -> Option<(Server, tempfile::TempDir)> {
+    let bindir = need::met("ready-to-stop", &[need::ROOT, need::SERVER]).then(bindir).flatten()?;
+    let dir = programs::directory("pgcalm-ready-to-stop");
+    let programs = Programs::new(&bindir, dir.path());
+    let settings = format!("autovacuum = off\nbgwriter_lru_maxpages = 0\nshared_buffers = 64MB\n{settings}");
+    let server = Server::create(&programs, &settings);
+    if !server.query("CREATE EXTENSION pg_buffercache").status.success() {
+        eprintln!("skipped: ready-to-stop: no pg_buffercache");
+        return None;
+    }
+    server.sql("CREATE TABLE t (filler text)");
+    server.sql("INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 28000)");
+    Some((server, dir))
+}
+
+fn dirty_buffers(server: &Server) -> u64 {
+    server.sql("SELECT count(*) FROM pg_buffercache WHERE isdirty").parse().unwrap()
+}
+
+/// 100 pages per second.
+fn ready_to_stop(server: &Server, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.args(["ready-to-stop", "--connect", &server.conninfo(), "--iops", "100", "--json"]).args(more);
+    command.output().unwrap()
+}
+
+fn report(output: &Output) -> Report {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn a_server_is_ready_when_a_spread_checkpoint_has_written_what_was_dirty() {
+    // The shortest there is: 3 s.
+    let quick = "checkpoint_timeout = 30s\ncheckpoint_completion_target = 0.1";
+    let Some((mut server, _dir)) = dirty_server(quick) else { return };
+    let before = dirty_buffers(&server);
+    assert!(before > 3000, "{before}");
+    let output = ready_to_stop(&server, &["--within", "10s", "--timeout", "2min"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report = report(&output);
+    assert!(report.ready && report.checkpoints > 0, "{report:?}");
+    assert!(report.first_stop_seconds >= before as f64 / 100.0, "{report:?}");
+    assert!(report.stop_seconds <= 10.0 && report.basis == "from caps", "{report:?}");
+    let after = dirty_buffers(&server);
+    assert!(after < before / 10, "{after}");
+    // The backup that had to be begun for it is over.
+    assert_eq!(
+        server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgcalm ready-to-stop'"),
+        "0"
+    );
+    assert!(!server.log().contains("checkpoint starting: immediate"), "{}", server.log());
+    server.stop();
+}
+
+#[test]
+fn what_is_not_ready_in_time_has_an_exit_code_and_an_estimate() {
+    let Some((server, _dir)) = dirty_server("checkpoint_timeout = 1h") else { return };
+    let output = ready_to_stop(&server, &["--within", "10s", "--timeout", "3s"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("not ready: a fast stop would take"), "{said}");
+    // And a line of progress before that.
+    assert!(said.lines().count() >= 2, "{said}");
+    let report = report(&output);
+    assert!(!report.ready && report.stop_seconds > 10.0, "{report:?}");
+    assert!(report.dirty_buffers.unwrap() > 0, "{report:?}");
+
+    // What it can't know it does not guess.
+    server.sql("DROP EXTENSION pg_buffercache");
+    let output = ready_to_stop(&server, &["--within", "10s", "--timeout", "3s"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("CREATE EXTENSION pg_buffercache"), "{output:?}");
+    // All of 8192 buffers are written in less than that.
+    let output = ready_to_stop(&server, &["--within", "366d"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(self::report(&output).basis, "upper bound");
+}

@@ -1,0 +1,76 @@
+# pg_calm_status tells how long a fast stop and recovery would take: the more is dirty or
+# unflushed, the longer; in fewer operations where blocks are neighbours; nothing without a cap, and
+# of recovery not before there was one.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = calm_node('stop_estimate', q{
+shared_buffers = 64MB
+max_wal_size = 10GB
+bgwriter_lru_maxpages = 0
+pg_calm.mode = shadow
+pg_calm.write_iops = 100
+});
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
+$node->safe_psql('postgres', 'CHECKPOINT');
+ok(wait_for(sub { status_of($node)->{unflushed_pages} == 0 }), 'nothing is unflushed');
+
+my $clean = status_of($node);
+cmp_ok($clean->{dirty_buffers}, '<', 20, 'hardly a buffer is dirty after a checkpoint');
+is($clean->{recovery_seconds}, undef, 'no recovery was seen');
+
+# Blocks with room for new versions of their rows, so that nothing else is written
+$node->safe_psql('postgres', q{
+CREATE TABLE t (i int, filler text) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 5000) i});
+my $new = status_of($node);
+cmp_ok($new->{dirty_buffers} - $clean->{dirty_buffers}, '>', 1500, 'a new table is dirty');
+cmp_ok($new->{stop_seconds}, '>', $clean->{stop_seconds}, 'a stop takes longer then');
+
+# What a stop takes for each buffer that an update of these rows makes dirty
+sub seconds_per_buffer
+{
+	my ($rows) = @_;
+
+	# hint bits are set, and all is written
+	$node->safe_psql('postgres', 'SELECT count(*) FROM t');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	ok(wait_for(sub { status_of($node)->{unflushed_pages} == 0 }), 'all is flushed');
+	my $before = status_of($node);
+	cmp_ok($before->{dirty_buffers}, '<', 20, 'and clean');
+	$node->safe_psql('postgres', "UPDATE t SET i = -i WHERE $rows");
+	my $after = status_of($node);
+	my $buffers = $after->{dirty_buffers} - $before->{dirty_buffers};
+	cmp_ok($buffers, '>', 10, 'not after an update');
+	return ($after->{stop_seconds} - $before->{stop_seconds}) / $buffers;
+}
+
+my $neighbours = seconds_per_buffer('(ctid::text::point)[0] < 1000');
+# farther apart than a gap that is bridged
+my $scattered = seconds_per_buffer('(ctid::text::point)[0]::int % 80 = 0');
+cmp_ok($scattered, '>', 3 * $neighbours, 'scattered blocks take longer than neighbours');
+
+$node->safe_psql('postgres', q{SELECT count(pg_logical_emit_message(false, 'x', repeat('x', 1000000))) FROM generate_series(1, 300)});
+ok(kill_node($node), 'killed');
+$node->start;
+my $recovered = status_of($node)->{recovery_seconds};
+ok(defined $recovered, 'a server that has recovered knows how fast it did');
+$node->safe_psql('postgres', q{SELECT count(pg_logical_emit_message(false, 'x', repeat('x', 1000000))) FROM generate_series(1, 50)});
+cmp_ok(status_of($node)->{recovery_seconds}, '>', $recovered, 'the more WAL, the longer the next one');
+
+$node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.write_iops = -1');
+$node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.write_bandwidth = -1');
+$node->reload;
+ok(wait_for(sub { !defined status_of($node)->{stop_seconds} }), 'without a cap nothing is known of a stop');
+$node->stop;
+
+done_testing();
