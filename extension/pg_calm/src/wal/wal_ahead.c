@@ -23,6 +23,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -47,6 +48,9 @@
 #define NEEDED_SECONDS 5.0
 #define PART_OF_TIME 0.5
 #define FASTER 1.5
+
+/* Half-life with which a lower rate of WAL is followed: some part of the time looked ahead */
+#define FALL_MS 2000.0
 
 /* Space on the volume of pg_wal that is left alone, in segments */
 #define LEFT_SEGMENTS 16
@@ -96,7 +100,13 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 	insert = GetXLogInsertRecPtr();
 	timeline = GetWALInsertionTimeLine();
 	if (last_ms != 0 && now_ms > last_ms && insert >= last)
-		rate += ((double) (insert - last) * 1000 / (now_ms - last_ms) - rate) / 2;
+	{
+		double now = (double) (insert - last) * 1000 / (now_ms - last_ms);
+
+		/* WAL comes in bursts: a higher rate counts at once, a lower one if it stays */
+		rate +=
+			(now - rate) * (now > rate ? 0.5 : 1 - exp2(-(double) (now_ms - last_ms) / FALL_MS));
+	}
 	last = insert;
 	last_ms = now_ms;
 
