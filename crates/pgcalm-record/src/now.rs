@@ -8,7 +8,7 @@ use pgcalm_render::number::{plural, short};
 use crate::incident::{Cause, Incident};
 use crate::report::card::words;
 use crate::report::time::time;
-use crate::store::{Reader, StoreError};
+use crate::store::{Reader, file_of};
 
 /// A day.
 const DAY_MS: u64 = 86_400_000;
@@ -19,7 +19,7 @@ pub fn sentences(host: &Host, directory: &Path) -> String {
     let read = Reader::open(directory).and_then(|reader| reader.incidents(host.time_ms.saturating_sub(DAY_MS)));
     let (day, worst) = match &read {
         Ok(incidents) => last_day(incidents),
-        Err(StoreError::NotThere(_)) => {
+        Err(_) if !file_of(directory).exists() => {
             ("Nothing is recorded, so what stalled in the last day is not known.".to_string(), None)
         }
         Err(error) => (format!("What stalled in the last day can't be told: {error}."), None),

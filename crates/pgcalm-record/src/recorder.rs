@@ -15,7 +15,7 @@ use rustix::mm::MlockAllFlags;
 use crate::detect::Detector;
 use crate::incident::Incident;
 use crate::place;
-use crate::store::{Item, Limits, Packer, Reader, StoreError, Writer};
+use crate::store::{Item, Limits, Packer, Reader, Writer};
 use crate::stuck::Looker;
 
 /// How often a signal is looked for.
@@ -53,14 +53,14 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`pgcalm_host::Failure::Usage`] for a directory on a device of a server; [`StoreError`] if the store can't be used at the start.
+/// [`pgcalm_host::Failure::Usage`] for a directory on a device of a server; or that the store can't be used at the start.
 /// What fails later ends nothing: the ring keeps what it can.
 pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::Result<()> {
     let root = options.monitor.root.clone();
     if !options.same_device {
         place::check(&root, &options.directory)?;
     }
-    let writer = Writer::open(&options.directory, options.limits).map_err(StoreError::failure)?;
+    let writer = Writer::open(&options.directory, options.limits)?;
     let mut detector = Detector::default();
     let ring = Arc::new(Ring::default());
     for item in judge_again(&options.directory, &mut detector, say) {

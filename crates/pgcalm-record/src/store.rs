@@ -10,6 +10,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use pgcalm_host::Failure;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -29,47 +30,25 @@ const APPLICATION: i64 = 0x7067_4352;
 /// Of the tables. Another one is not read.
 const VERSION: i64 = 1;
 
-/// Why a store can't be used; each text is one line that names the file and the way out.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// No file is there.
-    #[error("{0}: no record is there; pgcalm record makes one, and --dir names where")]
-    NotThere(String),
-    /// It is something else.
-    #[error("{0}: is no record of pgcalm; name another file or directory")]
-    Foreign(String),
-    /// Of another version of pgcalm.
-    #[error(
-        "{0}: has version {1} of the tables, and this pgcalm reads {VERSION}; move it away, or use the pgcalm that wrote it"
-    )]
-    Version(String, i64),
-    /// It can't be read to its end.
-    #[error("{0}: is damaged ({1}); move it away, and a new one is begun")]
-    Damaged(String, String),
-    /// Another recorder writes into it.
-    #[error("{0}: another pgcalm record writes into it; stop that one, or give another --dir")]
-    Taken(String),
-    /// Anything else, as a full disk.
-    #[error("{0}: {1}")]
-    Other(String, String),
+/// Of a file that is something else.
+const FOREIGN: &str = "is no record of pgcalm; name another file or directory";
+
+/// What has to be named otherwise: the text says what is wrong and the way out.
+fn refused(path: &Path, text: &str) -> anyhow::Error {
+    Failure::Usage(format!("{}: {text}", path.display())).into()
 }
 
-impl StoreError {
-    fn of(path: &Path, error: &rusqlite::Error) -> Self {
-        let name = path.display().to_string();
-        match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => Self::Foreign(name),
-            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged(name, error.to_string()),
-            _ => Self::Other(name, error.to_string()),
-        }
-    }
+/// What can't be read to its end.
+fn damaged(path: &Path, why: &str) -> anyhow::Error {
+    anyhow!("{}: is damaged ({why}); move it away, and a new one is begun", path.display())
+}
 
-    /// What the command ends with.
-    pub fn failure(self) -> anyhow::Error {
-        match self {
-            Self::NotThere(_) | Self::Foreign(_) | Self::Taken(_) => Failure::Usage(self.to_string()).into(),
-            _ => self.into(),
-        }
+/// What SQLite says, as of a full disk, in one line that names the file and the way out.
+fn failed(path: &Path, error: &rusqlite::Error) -> anyhow::Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => refused(path, FOREIGN),
+        Some(ErrorCode::DatabaseCorrupt) => damaged(path, &error.to_string()),
+        _ => anyhow!("{}: {error}", path.display()),
     }
 }
 
@@ -79,9 +58,9 @@ pub fn file_of(path: &Path) -> PathBuf {
 }
 
 /// Opens what is there to be read, and checks that it is a record.
-fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+fn open_to_read(path: &Path) -> anyhow::Result<Connection> {
     if !path.exists() {
-        return Err(StoreError::NotThere(path.display().to_string()));
+        return Err(refused(path, "no record is there; pgcalm record makes one, and --dir names where"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags).and_then(|connection| {
@@ -97,7 +76,7 @@ fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
         }
         opened => opened,
     };
-    let connection = opened.map_err(|error| StoreError::of(path, &error))?;
+    let connection = opened.map_err(|error| failed(path, &error))?;
     verify(path, &connection)?;
     Ok(connection)
 }
@@ -108,15 +87,18 @@ fn check(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Whether this is a record of this version.
-fn verify(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+fn verify(path: &Path, connection: &Connection) -> anyhow::Result<()> {
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = number("application_id")
         .and_then(|application| Ok((application, number("user_version")?)))
-        .map_err(|error| StoreError::of(path, &error))?;
+        .map_err(|error| failed(path, &error))?;
     match (application, version) {
         (APPLICATION, VERSION) => Ok(()),
-        (APPLICATION, version) => Err(StoreError::Version(path.display().to_string(), version)),
-        _ => Err(StoreError::Foreign(path.display().to_string())),
+        (APPLICATION, version) => Err(anyhow!(
+            "{}: has version {version} of the tables, and this pgcalm reads {VERSION}; move it away, or use the pgcalm that wrote it",
+            path.display()
+        )),
+        _ => Err(refused(path, FOREIGN)),
     }
 }
 

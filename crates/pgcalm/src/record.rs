@@ -7,7 +7,7 @@ use pgcalm_record::incident::Incident;
 use pgcalm_record::report::card;
 use pgcalm_record::report::list;
 use pgcalm_record::report::list::Incidents;
-use pgcalm_record::store::{DIRECTORY, Limits, Reader, StoreError};
+use pgcalm_record::store::{DIRECTORY, Limits, Reader};
 use pgcalm_record::{now, recorder, when};
 use pgcalm_trace::stop::Stop;
 
@@ -54,7 +54,7 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
         Some(text) => Some(when::parse("--since", text, &when::now())?),
         None => None,
     };
-    let incidents = open(&args.dir.dir)?.incidents(since_ms.unwrap_or(0)).map_err(StoreError::failure)?;
+    let incidents = open(&args.dir.dir)?.incidents(since_ms.unwrap_or(0))?;
     let list = Incidents { pgcalm: env!("CARGO_PKG_VERSION").to_string(), since_ms, incidents };
     output::present(&args.json, &list, &list::text(&list))
 }
@@ -62,7 +62,7 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
 /// Shows one.
 pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
     let dir = &args.dir.dir;
-    let found = open(dir)?.incident(args.id).map_err(StoreError::failure)?;
+    let found = open(dir)?.incident(args.id)?;
     let Some(incident) = found else {
         return Err(Failure::Usage(format!(
             "incident {}: is not in {}; pgcalm incidents lists those that are",
@@ -81,9 +81,9 @@ pub fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow
     // A time of day names a minute.
     let around = |incident: &Incident| incident.started_ms <= at + MINUTE_MS && at <= incident.ended_ms + MINUTE_MS;
     let far = |incident: &Incident| incident.started_ms.abs_diff(at).min(incident.ended_ms.abs_diff(at));
-    let incidents = reader.incidents(at.saturating_sub(MINUTE_MS)).map_err(StoreError::failure)?;
+    let incidents = reader.incidents(at.saturating_sub(MINUTE_MS))?;
     let Some(incident) = incidents.into_iter().filter(around).min_by_key(far) else {
-        let range = reader.range().map_err(StoreError::failure)?;
+        let range = reader.range()?;
         let recorded = range.is_some_and(|(first, last)| (first..=last).contains(&at));
         let why = if recorded { "nothing stalled then" } else { "nothing was recorded then" };
         return Err(Failure::Usage(format!("--at {text}: {why}; pgcalm incidents lists what stalled")).into());
@@ -119,5 +119,5 @@ pub fn sentences() -> anyhow::Result<()> {
 
 /// Opens the record to be read.
 pub fn open(path: &Path) -> anyhow::Result<Reader> {
-    Reader::open(path).map_err(StoreError::failure)
+    Reader::open(path)
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pgcalm_host::Failure;
 use pgcalm_monitor::{History, HistoryLimits};
-use pgcalm_record::store::StoreError;
 use pgcalm_record::when;
 use pgcalm_top::run;
 use pgcalm_top::run::{Options, Record};
@@ -64,7 +63,7 @@ fn width() -> u16 {
 fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
     let at_ms = at.map(|text| when::parse("--at", text, &when::now())).transpose()?;
     let reader = record::open(file)?;
-    let range = reader.range().map_err(StoreError::failure)?;
+    let range = reader.range()?;
     let nothing = |what: &str| Failure::Usage(format!("{}: {what}", reader.path().display()));
     let Some((first, last)) = range else {
         return Err(nothing("holds no sample yet").into());
@@ -84,7 +83,7 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
             problem = Err(error);
         }
     };
-    reader.samples(from, to, take).map_err(StoreError::failure)?;
+    reader.samples(from, to, take)?;
     problem?;
     Ok(Record { samples, at_ms })
 }

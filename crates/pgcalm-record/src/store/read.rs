@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use pgcalm_monitor::model::{Host, IncidentCount};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{StoreError, file_of, open_to_read, sample};
+use super::{damaged, failed, file_of, open_to_read, refused, sample};
 use crate::incident::{Cause, Incident};
 use crate::verdict::RULES;
 
@@ -22,8 +23,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if there is none, or none of this version.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    /// If there is none, or none of this version.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
         let path = file_of(path);
         Ok(Self { connection: open_to_read(&path)?, path })
     }
@@ -37,8 +38,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the file is damaged.
-    pub fn incidents(&self, since_ms: u64) -> Result<Vec<Incident>, StoreError> {
+    /// If the file is damaged.
+    pub fn incidents(&self, since_ms: u64) -> anyhow::Result<Vec<Incident>> {
         let read = || -> rusqlite::Result<Vec<String>> {
             let sql = "SELECT document FROM incident WHERE ended_ms >= ?1 ORDER BY started_ms, id";
             self.connection.prepare(sql)?.query_map([since_ms as i64], |row| row.get(0))?.collect()
@@ -52,7 +53,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::incidents`].
-    pub fn incident(&self, id: u64) -> Result<Option<Incident>, StoreError> {
+    pub fn incident(&self, id: u64) -> anyhow::Result<Option<Incident>> {
         let sql = "SELECT document FROM incident WHERE id = ?1";
         let id = i64::try_from(id).unwrap_or(-1);
         let found = self.connection.query_row(sql, [id], |row| row.get::<_, String>(0)).optional();
@@ -64,7 +65,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::incidents`].
-    pub fn counts(&self) -> Result<Vec<IncidentCount>, StoreError> {
+    pub fn counts(&self) -> anyhow::Result<Vec<IncidentCount>> {
         let read = || -> rusqlite::Result<Vec<IncidentCount>> {
             let of = |row: &rusqlite::Row| {
                 Ok(IncidentCount {
@@ -99,7 +100,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::incidents`].
-    pub fn range(&self) -> Result<Option<(u64, u64)>, StoreError> {
+    pub fn range(&self) -> anyhow::Result<Option<(u64, u64)>> {
         let sql = "SELECT min(time_ms), max(time_ms) FROM sample";
         let of = |row: &rusqlite::Row| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?));
         let (first, last) = self.connection.query_row(sql, [], of).map_err(|error| self.failed(&error))?;
@@ -111,7 +112,7 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::incidents`].
-    pub fn samples(&self, from_ms: u64, to_ms: u64, mut take: impl FnMut(Host)) -> Result<(), StoreError> {
+    pub fn samples(&self, from_ms: u64, to_ms: u64, mut take: impl FnMut(Host)) -> anyhow::Result<()> {
         let clip = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         let mut dictionaries: HashMap<i64, Vec<u8>> = HashMap::new();
         let mut read = || -> anyhow::Result<()> {
@@ -135,7 +136,7 @@ impl Reader {
         };
         read().map_err(|error| match error.downcast_ref::<rusqlite::Error>() {
             Some(error) => self.failed(error),
-            None => StoreError::Damaged(self.path.display().to_string(), format!("{error:#}")),
+            None => damaged(&self.path, &format!("{error:#}")),
         })
     }
 
@@ -144,22 +145,21 @@ impl Reader {
     /// # Errors
     ///
     /// As [`Reader::incidents`], or that the file can't be written.
-    pub fn export(&self, file: &Path) -> Result<(), StoreError> {
-        let name = file.display().to_string();
+    pub fn export(&self, file: &Path) -> anyhow::Result<()> {
         if file.exists() {
-            return Err(StoreError::Other(name, "is there already; name a file that is not".to_string()));
+            return Err(refused(file, "is there already; name a file that is not"));
         }
+        let name = file.display().to_string();
         let copied = self.connection.execute("VACUUM INTO ?1", [&name]);
-        copied.map_err(|error| StoreError::Other(name, error.to_string()))?;
+        copied.map_err(|error| anyhow!("{name}: {error}"))?;
         Ok(())
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::of(&self.path, error)
+    fn failed(&self, error: &rusqlite::Error) -> anyhow::Error {
+        failed(&self.path, error)
     }
 
-    fn parse(&self, document: &str) -> Result<Incident, StoreError> {
-        serde_json::from_str(document)
-            .map_err(|error| StoreError::Damaged(self.path.display().to_string(), format!("an incident: {error}")))
+    fn parse(&self, document: &str) -> anyhow::Result<Incident> {
+        serde_json::from_str(document).map_err(|error| damaged(&self.path, &format!("an incident: {error}")))
     }
 }

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use pgcalm_monitor::model::CheckpointPhase;
 use rusqlite::{Connection, ErrorCode, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 
-use super::{APPLICATION, FILE, StoreError, VERSION, verify};
+use super::{APPLICATION, FILE, VERSION, failed, refused, verify};
 use crate::incident::Incident;
 use crate::second::{Disk, Second};
 
@@ -99,16 +100,17 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if what is there is none of this version, or another recorder has it.
-    pub fn open(directory: &Path, limits: Limits) -> Result<Self, StoreError> {
-        let other = |error: std::io::Error| StoreError::Other(directory.display().to_string(), error.to_string());
+    /// If what is there is none of this version, or another recorder has it.
+    pub fn open(directory: &Path, limits: Limits) -> anyhow::Result<Self> {
+        let other = |error: std::io::Error| anyhow!("{}: {error}", directory.display());
         std::fs::create_dir_all(directory).map_err(other)?;
         let lock = File::create(directory.join("record.lock")).map_err(other)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| StoreError::Taken(directory.display().to_string()))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            refused(directory, "another pgcalm record writes into it; stop that one, or give another --dir")
+        })?;
         let path = directory.join(FILE);
         let is_new = std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
-        let failed = |error: rusqlite::Error| StoreError::of(&path, &error);
+        let failed = |error: rusqlite::Error| failed(&path, &error);
         let connection = Connection::open(&path).map_err(failed)?;
         if !is_new {
             verify(&path, &connection)?;
@@ -121,8 +123,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`StoreError`], as of a full disk.
-    pub fn write(&mut self, items: &[Item]) -> Result<(), StoreError> {
+    /// As of a full disk.
+    pub fn write(&mut self, items: &[Item]) -> anyhow::Result<()> {
         match self.try_to_write(items) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
                 // Of the file's own limit, unless it is the disk's, and then this fails, too.
@@ -130,7 +132,7 @@ impl Writer {
             }
             written => written,
         }
-        .map_err(|error| StoreError::of(&self.path, &error))
+        .map_err(|error| failed(&self.path, &error))
     }
 
     fn try_to_write(&mut self, items: &[Item]) -> rusqlite::Result<()> {
@@ -146,8 +148,8 @@ impl Writer {
     /// # Errors
     ///
     /// As [`Writer::write`].
-    pub fn tidy(&mut self, now_ms: u64) -> Result<(), StoreError> {
-        self.try_to_tidy(now_ms).map_err(|error| StoreError::of(&self.path, &error))
+    pub fn tidy(&mut self, now_ms: u64) -> anyhow::Result<()> {
+        self.try_to_tidy(now_ms).map_err(|error| failed(&self.path, &error))
     }
 
     fn try_to_tidy(&mut self, now_ms: u64) -> rusqlite::Result<()> {

@@ -3,29 +3,15 @@
 
 use crate::lab_run;
 
+use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::process::Command;
 
 use pgcalm_host::{HostRoot, block_device};
 use pgcalm_testkit::need;
 use serde_json::Value;
 
-use lab_run::{BUSY_TIMEOUT, Dir, lab};
-
-/// Runs it, again while another lab is at work on this host.
-fn patiently(command: &mut Command) -> Output {
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let output = command.output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        if !text.contains("another pgcalm lab") || Instant::now() > end {
-            return output;
-        }
-        thread::sleep(Duration::from_secs(1));
-    }
-}
+use lab_run::{Dir, lab, patiently};
 
 #[test]
 fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {

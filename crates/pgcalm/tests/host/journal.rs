@@ -3,18 +3,18 @@
 use crate::lab_run;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::{block_device, process};
+use pgcalm_host::process;
 use pgcalm_lab::document::Document;
 use pgcalm_lab::interference::report::Report;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{BUSY_TIMEOUT, Dir, host, lab, signal};
+use lab_run::{Dir, all_leftovers, host, lab, patiently, signal, start_until};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -32,58 +32,9 @@ fn tiny_run(dir: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Starts it, again and again while another lab is at work on this host, and waits for its first device.
+/// Starts it and waits for its first device.
 fn start(dir: &Path, more: &[&str]) -> Child {
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let mut child = tiny_run(dir, more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        while child.try_wait().unwrap().is_none() {
-            if leftovers(dir).iter().any(|left| left.contains(".img")) {
-                return child;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        // Another lab is at work: anything else is a failure.
-        assert_eq!(child.wait().unwrap().code(), Some(3));
-        assert!(Instant::now() < end, "another lab does not end");
-        thread::sleep(Duration::from_secs(1));
-    }
-}
-
-fn run(dir: &Path, more: &[&str]) -> Output {
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let output = tiny_run(dir, more).output().unwrap();
-        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
-        if !busy || Instant::now() > end {
-            return output;
-        }
-        thread::sleep(Duration::from_secs(1));
-    }
-}
-
-/// What of a run in `dir` is on the host.
-fn leftovers(dir: &Path) -> Vec<String> {
-    let mut found: Vec<String> = block_device::loop_devices(&host())
-        .unwrap()
-        .into_iter()
-        .filter(|device| device.backing_file.starts_with(dir))
-        .map(|device| format!("device {}", device.name))
-        .collect();
-    for process in process::table(&host()).unwrap() {
-        let cwd = process::working_directory(&host(), process.pid);
-        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
-            found.push(format!("process {}", process.pid));
-        }
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // What the test itself has asked for.
-        if !name.starts_with("report.") {
-            found.push(format!("file {name}"));
-        }
-    }
-    found
+    start_until(&mut tiny_run(dir, more), || all_leftovers(dir).iter().any(|left| left.contains(".img")))
 }
 
 /// The group that the lab with process id `lab` makes.
@@ -124,7 +75,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
     }
     let dir = Dir::new("journal");
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
-    let output = run(
+    let output = patiently(&mut tiny_run(
         &dir.0,
         &[
             "--layouts",
@@ -138,10 +89,10 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
             "--html",
             html.to_str().unwrap(),
         ],
-    );
+    ));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 
     let report = read(&json);
     let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
@@ -181,7 +132,7 @@ fn sigint_takes_everything_down() {
     let mut child = start(&dir.0, &["--seconds", "600", "--lead", "0", "--layouts", "ext4-nodelalloc"]);
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 
     let more = ["--seconds", "3", "--lead", "3", "--layouts", "ext4-nodelalloc"];
     let mut child = start(&dir.0, &more);
@@ -189,7 +140,7 @@ fn sigint_takes_everything_down() {
     assert!(group(child.id()).exists());
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     assert!(!group(child.id()).exists());
 }
 
@@ -204,11 +155,11 @@ fn clean_removes_what_kill_9_left() {
     wait_for_noise(&child);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    assert!(all_leftovers(&dir.0).len() > 4, "{:?}", all_leftovers(&dir.0));
     assert!(group(child.id()).exists());
     let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     assert!(!group(child.id()).exists());
 }

@@ -2,36 +2,27 @@
 
 use crate::lab_run;
 
+use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::process::Output;
 
 use pgcalm_host::{postgres, process};
 use pgcalm_lab::contest::report::{Report, TransactionSource};
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{BUSY_TIMEOUT, Dir, host, lab, signal};
+use lab_run::{Dir, host, lab, patiently, signal, start_until};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
     need::met("loads of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
-/// A run of stock PostgreSQL for five seconds, again and again while another lab is at work on this host.
+/// A run of stock PostgreSQL for five seconds.
 fn run(dir: &Path, load: &[&str]) -> Output {
     let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "2000"];
     arguments.extend(load);
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let output = lab(&arguments, dir).output().unwrap();
-        if !text(&output.stderr).contains("another pgcalm lab") {
-            return output;
-        }
-        assert!(Instant::now() < end, "another lab does not end");
-        thread::sleep(Duration::from_secs(1));
-    }
+    patiently(&mut lab(&arguments, dir))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -212,34 +203,13 @@ fn clean_ends_a_command_that_kill_9_left() {
     // What it starts goes elsewhere, to a session of its own.
     let mark = format!("86{}", std::process::id());
     let load = format!("sh -c 'cd /; setsid sleep {mark} & wait'");
-    let end = Instant::now() + BUSY_TIMEOUT;
-    let mut child = loop {
-        let mut child = lab(
-            &["run", "checkpoint", "--contestants", "stock", "--seconds", "600", "--rows", "2000", "--load", &load],
-            &dir.0,
-        )
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-        while marked(&mark).is_empty() && child.try_wait().unwrap().is_none() {
-            thread::sleep(Duration::from_millis(100));
-        }
-        if child.try_wait().unwrap().is_none() {
-            break child;
-        }
-        assert!(Instant::now() < end, "another lab does not end");
-        thread::sleep(Duration::from_secs(1));
-    };
+    let arguments =
+        ["run", "checkpoint", "--contestants", "stock", "--seconds", "600", "--rows", "2000", "--load", &load];
+    let mut child = start_until(&mut lab(&arguments, &dir.0), || !marked(&mark).is_empty());
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert_eq!(marked(&mark).len(), 1);
-    loop {
-        let output = lab(&["clean", "--templates"], &dir.0).output().unwrap();
-        if output.status.success() {
-            break;
-        }
-        assert!(Instant::now() < end, "{}", text(&output.stderr));
-        thread::sleep(Duration::from_secs(1));
-    }
+    let output = patiently(&mut lab(&["clean", "--templates"], &dir.0));
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(marked(&mark), Vec::<i32>::new());
 }

@@ -6,7 +6,7 @@ use crate::lab_run;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use pgcalm_host::cgroup::Hierarchy;
@@ -15,7 +15,7 @@ use pgcalm_lab::contest::report::CapKind;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{BUSY_TIMEOUT, Dir, Running, host, lab, leftovers};
+use lab_run::{Dir, Running, host, lab, leftovers, patiently};
 
 /// 300 operations per second for reads and writes together.
 const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";
@@ -116,15 +116,8 @@ fn what_a_killed_run_on_a_volume_has_left_is_removed_by_clean() {
     running.signal(Signal::KILL);
     running.child.wait().unwrap();
     assert_ne!(leftovers(&dir.0), Vec::<String>::new());
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let output = lab(&["clean", "--templates"], &dir.0).output().unwrap();
-        if output.status.success() {
-            break;
-        }
-        assert!(Instant::now() < end, "{output:?}");
-        thread::sleep(Duration::from_millis(500));
-    }
+    let output = patiently(&mut lab(&["clean", "--templates"], &dir.0));
+    assert!(output.status.success(), "{output:?}");
     assert_clean(&dir.0);
 }
 

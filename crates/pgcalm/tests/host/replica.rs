@@ -3,18 +3,16 @@
 
 use crate::lab_run;
 
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::process::{Child, Command};
 
-use pgcalm_host::{block_device, mounts, process};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::replica::report::Report;
 use pgcalm_testkit::{module_directory, need};
 use rustix::process::Signal;
 
-use lab_run::{BUSY_TIMEOUT, Dir, host, lab, signal};
+use lab_run::{Dir, all_leftovers, lab, patiently, signal, start_until};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -32,22 +30,13 @@ fn tiny_run(dir: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Runs it, again while another lab is at work on this host.
 fn run(dir: &Path, more: &[&str]) -> Report {
     let json = dir.join("report.json");
-    let end = Instant::now() + BUSY_TIMEOUT;
-    let output = loop {
-        let output =
-            tiny_run(dir, more).arg("--json").arg(&json).arg("--html").arg(dir.join("report.html")).output().unwrap();
-        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
-        if !busy || Instant::now() > end {
-            break output;
-        }
-        thread::sleep(Duration::from_secs(1));
-    };
+    let html = dir.join("report.html");
+    let output = patiently(tiny_run(dir, more).arg("--json").arg(&json).arg("--html").arg(html));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(leftovers(dir), Vec::<String>::new());
+    assert_eq!(all_leftovers(dir), Vec::<String>::new());
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(shown.stdout, output.stdout);
     match pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() {
@@ -56,28 +45,10 @@ fn run(dir: &Path, more: &[&str]) -> Report {
     }
 }
 
-/// Starts it, again and again while another lab is at work on this host, and waits until the load is at work.
+/// Starts it and waits until the load is at work.
 fn start(dir: &Path) -> Child {
-    let more = ["--cases", "slow-link", "--seconds", "600", "--wal-size", "200MB"];
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let mut child = tiny_run(dir, &more)
-            .args(["--link-bps", "1MB"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        while child.try_wait().unwrap().is_none() {
-            if dir.join("pgcalm-run/load/flood.sql").exists() {
-                return child;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        // Another lab is at work: anything else is a failure.
-        assert_eq!(child.wait().unwrap().code(), Some(3));
-        assert!(Instant::now() < end, "another lab does not end");
-        thread::sleep(Duration::from_secs(1));
-    }
+    let more = ["--cases", "slow-link", "--seconds", "600", "--wal-size", "200MB", "--link-bps", "1MB"];
+    start_until(&mut tiny_run(dir, &more), || dir.join("pgcalm-run/load/flood.sql").exists())
 }
 
 /// Network namespaces of the lab with process id `lab`.
@@ -92,35 +63,6 @@ fn namespaces(lab: u32) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// What of a run in `dir` is on the host.
-fn leftovers(dir: &Path) -> Vec<String> {
-    let mut found: Vec<String> = block_device::loop_devices(&host())
-        .unwrap()
-        .into_iter()
-        .filter(|device| device.backing_file.starts_with(dir))
-        .map(|device| format!("device {}", device.name))
-        .collect();
-    for mount in mounts::read(&host()).unwrap() {
-        if mount.target.starts_with(dir) {
-            found.push(format!("mount {}", mount.target.display()));
-        }
-    }
-    for process in process::table(&host()).unwrap() {
-        let cwd = process::working_directory(&host(), process.pid);
-        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
-            found.push(format!("process {}", process.pid));
-        }
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // What the test itself has asked for.
-        if !name.starts_with("report.") {
-            found.push(format!("file {name}"));
-        }
-    }
-    found
 }
 
 #[test]
@@ -276,17 +218,17 @@ fn sigint_takes_everything_down_and_clean_what_kill_9_left() {
     assert_eq!(namespaces(child.id()).len(), 2);
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     assert_eq!(namespaces(child.id()), Vec::<String>::new());
 
     let mut child = start(&dir.0);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    assert!(leftovers(&dir.0).len() > 4, "{:?}", leftovers(&dir.0));
+    assert!(all_leftovers(&dir.0).len() > 4, "{:?}", all_leftovers(&dir.0));
     assert_eq!(namespaces(child.id()).len(), 2);
     let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     assert_eq!(namespaces(child.id()), Vec::<String>::new());
 }

@@ -3,8 +3,8 @@
 use crate::lab_run;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::{fs, thread};
 
 use pgcalm_lab::document::Document;
@@ -12,7 +12,7 @@ use pgcalm_lab::suite::report::Report;
 use pgcalm_testkit::{need, wait_for};
 use rustix::process::Signal;
 
-use lab_run::{BUSY_TIMEOUT, Dir, signal};
+use lab_run::{Dir, patiently, signal};
 
 const SUITE: &str = r#"
 title = "Tiny rows"
@@ -46,18 +46,9 @@ fn suite(dir: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Runs it, again while another lab is at work on this host.
 fn end(dir: &Path, more: &[&str]) -> (Option<i32>, String) {
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let Output { status, stderr, .. } = suite(dir, more).output().unwrap();
-        let said = String::from_utf8_lossy(&stderr).into_owned();
-        if !said.contains("another pgcalm lab") {
-            return (status.code(), said);
-        }
-        assert!(Instant::now() < end, "another lab does not end");
-        thread::sleep(Duration::from_secs(1));
-    }
+    let output = patiently(&mut suite(dir, more));
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// A plan of many rows takes its time, which a signal ends.

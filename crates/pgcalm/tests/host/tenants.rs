@@ -14,7 +14,7 @@ use pgcalm_lab::document::Document;
 use pgcalm_testkit::need;
 use rustix::process::{Pid, Signal};
 
-use lab_run::{BUSY_TIMEOUT, Dir, host, lab};
+use lab_run::{BUSY_TIMEOUT, Dir, host, lab, patiently};
 
 fn blkio() -> Option<Hierarchy> {
     Hierarchy::of_block_io(&host()).unwrap().filter(|hierarchy| hierarchy.version == Version::V1)
@@ -208,26 +208,13 @@ fn sigint_and_kill_9_leave_nothing_behind() {
         let status = child.wait().unwrap();
         if signal == Signal::KILL {
             assert_eq!(devices(&dir.0).1.len(), 4);
-            let clean = start_clean(&dir.0);
-            assert!(clean, "lab clean failed");
+            let output = patiently(&mut lab(&["clean"], &dir.0));
+            assert!(output.status.success(), "{output:?}");
         } else {
             assert_eq!(status.code(), Some(130));
         }
         assert_clean(&dir.0, &pools);
         assert_eq!(caps(&numbers), 0);
         assert!(instance_limits(child.id()).is_empty());
-    }
-}
-
-/// `lab clean`, once no other lab is at work.
-fn start_clean(dir: &Path) -> bool {
-    let end = Instant::now() + BUSY_TIMEOUT;
-    loop {
-        let output = lab(&["clean"], dir).output().unwrap();
-        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
-        if !busy || Instant::now() > end {
-            return output.status.success();
-        }
-        thread::sleep(Duration::from_secs(1));
     }
 }

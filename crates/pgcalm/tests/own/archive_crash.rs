@@ -13,7 +13,7 @@ use pgcalm_testkit::programs::bindir;
 use pgcalm_testkit::{module_directory, need, wait_for};
 use rustix::process::Signal;
 
-use lab_run::{Dir, Running, lab, left_of_crashes};
+use lab_run::{Dir, Running, all_leftovers, lab};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -44,7 +44,7 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
         archive_crash(&dir.0, &["--cycles", "10", "--control", "directory"]).arg("--json").arg(&json).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 
     let report = read(&json);
     let mut points: Vec<&str> = report.cycles.iter().map(|cycle| cycle.point.as_deref().unwrap()).collect();
@@ -73,11 +73,11 @@ fn sigint_in_a_cycle_leaves_neither_stopped_processes_nor_devices() {
     running.wait_for("cycle 1 of 100");
     // The server of the next cycle, whose archiver is stopped at first.
     wait_for("a server", || {
-        let left = left_of_crashes(&dir.0);
+        let left = all_leftovers(&dir.0);
         left.iter().filter(|left| left.contains("process")).count() >= 8
     });
     running.signal(Signal::INT);
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(130), "{last}");
-    assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 }

@@ -13,7 +13,7 @@ use pgcalm_testkit::programs::bindir;
 use pgcalm_testkit::{module_directory, need};
 use rustix::process::Signal;
 
-use lab_run::{Dir, lab, left_of_crashes, signal};
+use lab_run::{Dir, all_leftovers, lab, signal};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -37,7 +37,7 @@ fn start(mut command: Command) -> Child {
 fn wait_for(dir: &Path, what: &str, count: usize) {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
-        let found = left_of_crashes(dir);
+        let found = all_leftovers(dir);
         if found.iter().filter(|left| left.contains(what)).count() >= count {
             return;
         }
@@ -74,7 +74,7 @@ fn two_cycles(dir: &Path, json: &Path, more: &[&str]) -> String {
 /// printed.
 fn run_two(dir: &Path, json: &Path, more: &[&str]) -> (Option<i32>, String, String) {
     let output = torture(dir, &["--cycles", "2", "--fs", "ext4"]).args(more).arg("--json").arg(json).output().unwrap();
-    assert_eq!(left_of_crashes(dir), Vec::<String>::new());
+    assert_eq!(all_leftovers(dir), Vec::<String>::new());
     (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
@@ -162,7 +162,7 @@ fn sigint_takes_everything_down() {
         wait(&dir.0);
         signal(&child, Signal::INT);
         assert_eq!(child.wait().unwrap().code(), Some(130));
-        assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+        assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     }
 }
 
@@ -176,12 +176,12 @@ fn clean_removes_what_kill_9_left() {
     wait_for_load(&dir.0);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    assert!(left_of_crashes(&dir.0).len() > 4, "{:?}", left_of_crashes(&dir.0));
+    assert!(all_leftovers(&dir.0).len() > 4, "{:?}", all_leftovers(&dir.0));
     let output = lab(&["clean"], &dir.0).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(!dir.0.exists(), "{:?}", left_of_crashes(&dir.0));
-    assert_eq!(left_of_crashes(&dir.0), Vec::<String>::new());
+    assert!(!dir.0.exists(), "{:?}", all_leftovers(&dir.0));
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -67,6 +67,37 @@ pub fn sysctls() -> BTreeMap<String, String> {
         thread::sleep(Duration::from_millis(50));
     }
     vm_sysctl::read_all(&host()).unwrap()
+}
+
+/// Runs it, again and again while another lab is at work on this host.
+pub fn patiently(command: &mut Command) -> Output {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let output = command.output().unwrap();
+        let busy = String::from_utf8_lossy(&output.stderr).contains("another pgcalm lab");
+        if !busy || Instant::now() > end {
+            return output;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Starts it, again and again while another lab is at work on this host, and waits until it is `ready`.
+pub fn start_until(command: &mut Command, ready: impl Fn() -> bool) -> Child {
+    let end = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() {
+            if ready() {
+                return child;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        // Another lab is at work: anything else is a failure.
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert!(Instant::now() < end, "another lab does not end");
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// A started lab command, read line by line.
@@ -131,8 +162,8 @@ impl Running {
     }
 }
 
-/// What of a lab in `dir` is on the host.
-pub fn leftovers(dir: &Path) -> Vec<String> {
+/// The mounts, devices and processes on the host of what is at work in `dir`.
+fn left_on_host(dir: &Path) -> Vec<String> {
     let root = host();
     let mut found = Vec::new();
     for mount in mounts::read(&root).unwrap() {
@@ -151,6 +182,12 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
             found.push(format!("process {}", process.pid));
         }
     }
+    found
+}
+
+/// What of a lab in `dir` is on the host; templates stay.
+pub fn leftovers(dir: &Path) -> Vec<String> {
+    let mut found = left_on_host(dir);
     for name in ["pgcalm-lab.json", "pgcalm-data.img", "pgcalm-wal.img", "pgcalm-run"] {
         if dir.join(name).exists() {
             found.push(format!("file {name}"));
@@ -159,24 +196,12 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
     found
 }
 
-/// What of crash cycles in `dir` is on the host.
-pub fn left_of_crashes(dir: &Path) -> Vec<String> {
-    let mut found: Vec<String> = block_device::loop_devices(&host())
-        .unwrap()
-        .into_iter()
-        .filter(|device| device.backing_file.starts_with(dir))
-        .map(|device| format!("device {}", device.name))
-        .collect();
-    for process in process::table(&host()).unwrap() {
-        let cwd = process::working_directory(&host(), process.pid);
-        if cwd.is_some_and(|cwd| cwd.starts_with(dir)) {
-            found.push(format!("process {}", process.pid));
-        }
-    }
+/// The same with every file in `dir`, but for the lock of crash cycles and what the test itself has asked for: `report.*`.
+pub fn all_leftovers(dir: &Path) -> Vec<String> {
+    let mut found = left_on_host(dir);
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // The lock, and what the test itself has asked for.
-        if name != "pgcalm-torture.lock" && !name.ends_with(".json") {
+        if name != "pgcalm-torture.lock" && !name.starts_with("report.") {
             found.push(format!("file {name}"));
         }
     }
