@@ -18,6 +18,7 @@ mod trace;
 mod usage;
 mod volume;
 mod wal_restore;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Incidents(args) => record::incidents(&args),
         Verb::Incident(args) => record::incident(&args),
         Verb::Predict(args) => predict::run(&args),
+        Verb::Warm(args) => warm::run(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),
     };

@@ -17,7 +17,7 @@ const PAGE_WORDS: usize = 900;
 /// What is there for looking up, or written by a tool.
 const MAY_BE_LONG: [&str; 2] = ["docs/reference/", "docs/arena-quick.md"];
 /// Of all pages together that are written by hand, as `wc -w` counts them, signs of tables included.
-const ALL_WORDS: usize = 13_000;
+const ALL_WORDS: usize = 13_400;
 /// Characters of a line, but for tables and code, which can't be broken.
 const LINE: usize = 100;
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p pgcalm --test documentation";

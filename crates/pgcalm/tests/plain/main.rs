@@ -9,3 +9,4 @@ mod predict;
 mod record;
 mod top;
 mod wal_restore;
+mod warm;
