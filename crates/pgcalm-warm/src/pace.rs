@@ -34,6 +34,9 @@ const LEAST: f64 = MIB;
 /// Bytes that cloud volumes count as one operation.
 const OPERATION: f64 = 256.0 * 1024.0;
 
+/// Reads at once where no writer is to be spared. Beside one there is a single one: a commit waits behind what is on its way.
+pub const READERS: usize = 4;
+
 const MIB: f64 = (1 << 20) as f64;
 
 /// What a volume takes per second; none where that is not known.
@@ -69,6 +72,10 @@ impl Others {
     fn are_idle(&self) -> bool {
         self.read_bytes < IDLE * BLOCK as f64 && self.writes < IDLE
     }
+
+    fn mostly_read(&self) -> bool {
+        self.reads > self.writes
+    }
 }
 
 /// What was seen in a step.
@@ -76,7 +83,7 @@ impl Others {
 pub struct Seen {
     /// Bytes per second that we read from the volume.
     pub bytes: f64,
-    /// Seconds of our reads for each byte that they cost; none if nothing was read.
+    /// Seconds of our reads for each byte that they and those on their way with them cost; none if nothing was read.
     pub latency: Option<f64>,
     /// None where the volume's counters can't be read.
     pub others: Option<Others>,
@@ -93,18 +100,24 @@ pub struct Pace {
     quiet: Option<f64>,
     /// The most bytes per second.
     best: f64,
+    readers: usize,
 }
 
 impl Pace {
     /// For a volume with these caps, and no faster than `most` bytes per second.
     pub fn new(caps: Caps, most: Option<f64>) -> Self {
         let most = most.unwrap_or(f64::INFINITY);
-        Self { caps, most, rate: START.min(most), quiet: None, best: 0.0 }
+        Self { caps, most, rate: START.min(most), quiet: None, best: 0.0, readers: 1 }
     }
 
     /// Bytes per second; infinite if nobody is to be spared.
     pub fn rate(&self) -> f64 {
         self.rate
+    }
+
+    /// Reads at once.
+    pub fn readers(&self) -> usize {
+        self.readers
     }
 
     /// Takes over what was seen.
@@ -116,6 +129,8 @@ impl Pace {
             let quiet = self.quiet.map_or(latency, |quiet| latency.min(quiet * (1.0 + FORGET)));
             self.quiet = Some(quiet.max(self.caps.bytes.map_or(0.0, |bytes| 1.0 / bytes)));
         }
+        let spares = seen.others.is_none_or(|others| !others.are_idle() && !others.mostly_read());
+        self.readers = if spares { 1 } else { READERS };
         if seen.others.is_some_and(|others| others.are_idle()) {
             self.rate = self.most;
             return;
@@ -130,7 +145,7 @@ impl Pace {
     }
 
     fn floor(&self, others: Option<&Others>) -> f64 {
-        let reading = others.is_some_and(|others| others.reads > others.writes);
+        let reading = others.is_some_and(Others::mostly_read);
         let share = if reading { FLOOR_OF_READS } else { FLOOR_OF_WRITES };
         (share * self.caps.bytes.unwrap_or(self.best)).max(LEAST)
     }
@@ -166,7 +181,7 @@ mod tests {
     /// Steps in which reads take so many times the quiet ones; the rate after them.
     fn steps(pace: &mut Pace, count: u32, stretch: f64, others: Option<Others>) -> f64 {
         for _ in 0..count {
-            let bytes = pace.rate().min(120.0 * MIB);
+            let bytes = pace.rate().min(125.0 * MIB);
             pace.step(&Seen { bytes, latency: Some(stretch / (125.0 * MIB)), others });
         }
         pace.rate()
@@ -215,6 +230,10 @@ mod tests {
             pace.step(&Seen { bytes: pace.rate(), latency: Some(10.0 / (22.0 * MIB)), others: readers(150.0) });
         }
         assert!((pace.rate() - 0.8 * 22.0 * MIB).abs() < 1.0, "{}", pace.rate());
+        assert_eq!(pace.readers(), READERS);
+        // A commit waits behind no more than one.
+        pace.step(&Seen { bytes: pace.rate(), latency: None, others: writers(20.0) });
+        assert_eq!(pace.readers(), 1);
     }
 
     #[test]

@@ -4,17 +4,18 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use pgcalm_host::{Failure, HostRoot, Known};
 use rustix::fs::Advice;
 
 use crate::extent::{Extent, LONGEST};
 use crate::pace::{Caps, Pace, STEP, Seen};
 use crate::report::{End, Restoring};
-use crate::room::Room;
+use crate::room::{Left, Room};
 use crate::runs::{BLOCK, Run};
 use crate::saved::Saved;
 use crate::volume::Volume;
@@ -22,6 +23,9 @@ use crate::{extent, pace, relation_file, residency};
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The shortest wait for a turn.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What bounds it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,8 +45,8 @@ pub fn restore(
     system_identifier: u64,
     file: &Path,
     options: &Options,
-    stop: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(&Restoring),
+    stop: &(dyn Fn() -> bool + Sync),
+    tell: &mut (dyn FnMut(&Restoring) + Send),
 ) -> anyhow::Result<Restoring> {
     let saved = Saved::read(file)?;
     if saved.system_identifier != system_identifier {
@@ -54,7 +58,7 @@ pub fn restore(
         ))
         .into());
     }
-    let mut volume = Volume::below(root, data);
+    let volume = Volume::below(root, data);
     let caps = options.caps.or(volume.caps);
     let worth = extent::worth(caps.operations, caps.bytes);
     let mut report = Restoring {
@@ -77,73 +81,179 @@ pub fn restore(
     extent::order(&mut extents);
 
     let room = Room::look(root).context("look at the memory")?;
-    let mut left = room.left(0)?;
-    let mut pace = Pace::new(caps, options.rate.map(|rate| rate as f64));
-    let mut buffer = vec![0; LONGEST as usize];
-    let mut open: Option<(usize, File)> = None;
     let started = Instant::now();
-    let mut step = Step::new(started);
-    let mut due = started;
-    for extent in &extents {
-        if stop() {
-            report.end = End::Interrupted;
-            break;
-        }
-        let path = data.join(&saved.files[extent.file].path);
-        let file = match &open {
-            Some((number, file)) if *number == extent.file => file,
-            _ => match relation_file::open(&path) {
-                // Dropped meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    report.changed_bytes += extent.wanted;
-                    continue;
-                }
-                opened => {
-                    let file = opened.with_context(|| format!("open {}", path.display()))?;
-                    // Else the kernel would read on beyond what is asked for.
-                    rustix::fs::fadvise(&file, 0, None, Advice::Random).context("advise the kernel")?;
-                    &open.insert((extent.file, file)).1
-                }
-            },
-        };
-        let failed = || format!("read {}", path.display());
-        let cached = residency::cached(file, extent.start..extent.start + extent.length).with_context(failed)?;
-        let blocks = Blocks::of(extent, &saved.files[extent.file].runs, &cached);
-        report.already_bytes += extent.wanted.saturating_sub(blocks.missing);
-        if blocks.missing == 0 {
-            continue;
-        }
-        if options.limit.is_some_and(|limit| report.read_bytes + blocks.cold > limit) {
-            report.already_bytes -= extent.wanted.saturating_sub(blocks.missing);
-            report.end = End::Limit;
-            break;
-        }
-        if left.bytes < blocks.cold {
-            report.already_bytes -= extent.wanted.saturating_sub(blocks.missing);
-            report.end = End::Memory;
-            report.memory_limit = left.limit.map(|file| file.display().to_string());
-            break;
-        }
-        let before = Instant::now();
-        let read = read(file, extent, &mut buffer).with_context(failed)?;
-        step.add(before.elapsed(), blocks.cold, (blocks.cold == extent.length).then(|| pace::cost(read, worth)));
-        report.read_bytes += blocks.cold;
-        report.warmed_bytes += blocks.missing;
-        left.bytes -= blocks.cold;
-        due = due.max(before) + time(blocks.cold, pace.rate());
-        while Instant::now() < due && !stop() {
-            thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
-        }
-        if step.begin.elapsed() >= STEP {
-            let seen = step.end(&mut volume);
-            pace.step(&seen);
-            left = room.left(report.read_bytes)?;
-            report.seconds = started.elapsed().as_secs_f64();
-            tell(&report);
-        }
-    }
+    let turns = Mutex::new(Turns {
+        rest: extents.iter(),
+        left: room.left(0)?,
+        pace: Pace::new(caps, options.rate.map(|rate| rate as f64)),
+        step: Step::new(started),
+        due: started,
+        reading: 0,
+        ended: false,
+        report,
+        volume,
+        tell,
+    });
+    let reader = Reader { turns: &turns, data, saved: &saved, worth, limit: options.limit, room: &room, stop, started };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..pace::READERS).map(|_| scope.spawn(|| reader.run())).collect();
+        readers.into_iter().try_for_each(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?)
+    })?;
+    let mut report = turns.into_inner().unwrap_or_else(PoisonError::into_inner).report;
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Whose turn it is, and what has come of it.
+struct Turns<'a> {
+    rest: std::slice::Iter<'a, Extent>,
+    left: Left,
+    pace: Pace,
+    step: Step,
+    /// When the next read may begin.
+    due: Instant,
+    /// Readers at work.
+    reading: usize,
+    ended: bool,
+    report: Restoring,
+    volume: Volume,
+    tell: &'a mut (dyn FnMut(&Restoring) + Send),
+}
+
+/// One of those that read: where many wait for the volume, one that does so with one read at a time gets a small part.
+struct Reader<'a, 't> {
+    turns: &'a Mutex<Turns<'t>>,
+    data: &'a Path,
+    saved: &'a Saved,
+    worth: u64,
+    limit: Option<u64>,
+    room: &'a Room,
+    stop: &'a (dyn Fn() -> bool + Sync),
+    started: Instant,
+}
+
+impl<'t> Reader<'_, 't> {
+    fn turns(&self) -> MutexGuard<'_, Turns<'t>> {
+        // What is counted is whole between any two lines.
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) -> anyhow::Result<()> {
+        let ended = self.read_all();
+        if ended.is_err() {
+            self.turns().ended = true;
+        }
+        ended
+    }
+
+    fn read_all(&self) -> anyhow::Result<()> {
+        let mut buffer = vec![0; LONGEST as usize];
+        let mut open: Option<(usize, File)> = None;
+        while let Some(extent) = self.take() {
+            let path = self.data.join(&self.saved.files[extent.file].path);
+            let failed = || format!("read {}", path.display());
+            if open.as_ref().is_none_or(|(number, _)| *number != extent.file) {
+                open = open_file(&path).with_context(failed)?.map(|file| (extent.file, file));
+            }
+            let Some((_, file)) = &open else {
+                let mut turns = self.turns();
+                turns.report.changed_bytes += extent.wanted;
+                turns.reading -= 1;
+                continue;
+            };
+            let cached = residency::cached(file, extent.start..extent.start + extent.length).with_context(failed)?;
+            let blocks = Blocks::of(&extent, &self.saved.files[extent.file].runs, &cached);
+            let Some(beside) = self.reserve(&extent, &blocks) else { continue };
+            let before = Instant::now();
+            let read = read(file, &extent, &mut buffer).with_context(failed)?;
+            let cost = (blocks.cold == extent.length).then(|| pace::cost(read, self.worth) * beside as f64);
+            self.done(before.elapsed(), blocks.cold, cost)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what is to be read next; none at the end.
+    fn take(&self) -> Option<Extent> {
+        loop {
+            let mut turns = self.turns();
+            if turns.ended || turns.rest.len() == 0 {
+                return None;
+            }
+            if (self.stop)() {
+                turns.end(End::Interrupted);
+                return None;
+            }
+            let now = Instant::now();
+            if turns.reading < turns.pace.readers() && now >= turns.due {
+                turns.reading += 1;
+                return turns.rest.next().copied();
+            }
+            let wait = turns.due.saturating_duration_since(now).clamp(SHORTEST, LOOK);
+            drop(turns);
+            thread::sleep(wait);
+        }
+    }
+
+    /// Counts what is read now, and how many read at once; none where nothing is to be read.
+    fn reserve(&self, extent: &Extent, blocks: &Blocks) -> Option<usize> {
+        let mut turns = self.turns();
+        let is_there = extent.wanted.saturating_sub(blocks.missing);
+        if blocks.missing > 0 {
+            if self.limit.is_some_and(|limit| turns.report.read_bytes + blocks.cold > limit) {
+                turns.end(End::Limit);
+            } else if turns.left.bytes < blocks.cold {
+                turns.report.memory_limit = turns.left.limit.as_ref().map(|file| file.display().to_string());
+                turns.end(End::Memory);
+            }
+        }
+        if turns.ended || blocks.missing == 0 {
+            turns.reading -= 1;
+            turns.report.already_bytes += is_there;
+            return None;
+        }
+        turns.report.already_bytes += is_there;
+        turns.report.read_bytes += blocks.cold;
+        turns.report.warmed_bytes += blocks.missing;
+        turns.left.bytes -= blocks.cold;
+        turns.due = turns.due.max(Instant::now()) + time(blocks.cold, turns.pace.rate());
+        Some(turns.reading)
+    }
+
+    fn done(&self, took: Duration, bytes: u64, cost: Option<f64>) -> anyhow::Result<()> {
+        let mut turns = self.turns();
+        let turns = &mut *turns;
+        turns.reading -= 1;
+        turns.step.add(took, bytes, cost);
+        if turns.step.begin.elapsed() >= STEP {
+            let seen = turns.step.end(&mut turns.volume);
+            turns.pace.step(&seen);
+            turns.left = self.room.left(turns.report.read_bytes)?;
+            turns.report.seconds = self.started.elapsed().as_secs_f64();
+            (turns.tell)(&turns.report);
+        }
+        Ok(())
+    }
+}
+
+impl Turns<'_> {
+    /// The first reason counts.
+    fn end(&mut self, why: End) {
+        if !self.ended {
+            self.ended = true;
+            self.report.end = why;
+        }
+    }
+}
+
+/// None if it was dropped meanwhile.
+fn open_file(path: &Path) -> io::Result<Option<File>> {
+    let file = match relation_file::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    // Else the kernel would read on beyond what is asked for.
+    rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
+    Ok(Some(file))
 }
 
 fn time(bytes: u64, rate: f64) -> Duration {
