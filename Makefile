@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume torture torture-errors torture-archive clean
+.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -163,6 +163,10 @@ bench-scale: deps
 # Does lab volume do what its profiles say; as root, five minutes, wants the machine for itself
 bench-volume: deps build
 	@bench/volume
+
+# How long a cold cache lasts after a restart, with pgcalm warm, with autoprewarm and with nothing; as root, up to an hour, wants the machine for itself
+bench-warm: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/warm
 
 # Crashes under load, target/torture.md; CYCLES=N for another number than 200
 torture: build

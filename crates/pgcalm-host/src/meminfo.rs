@@ -32,6 +32,11 @@ pub fn available_kib(root: &HostRoot) -> Result<u64> {
     field(root, &root.read(PATH)?, "MemAvailable")
 }
 
+/// Page cache that was used more than once lately, in KiB: what a program that fills the cache would take from others.
+pub fn active_file_kib(root: &HostRoot) -> Result<u64> {
+    field(root, &root.read(PATH)?, "Active(file)")
+}
+
 fn field(root: &HostRoot, text: &str, name: &'static str) -> Result<u64> {
     parse_field(text, name).ok_or_else(|| Error::Format {
         path: root.path(PATH),

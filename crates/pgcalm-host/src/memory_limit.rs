@@ -23,6 +23,18 @@ pub struct MemoryLimit {
 ///
 /// v2: `memory.high` counts as `memory.max` does, since beyond it every allocation of the group is throttled.
 pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
+    let limits = all_of_process(root, pid)?;
+    if limits.is_empty()
+        && let Some(hierarchy) = Hierarchy::of_memory(root)?
+        && let Some(why) = hierarchy.above(root)
+    {
+        return Err(why.into());
+    }
+    Ok(limits.into_iter().min_by_key(|limit| limit.bytes))
+}
+
+/// All limits that are seen: of the group of process `pid`, and of those above it.
+pub fn all_of_process(root: &HostRoot, pid: i32) -> Result<Vec<MemoryLimit>> {
     let mounts = mounts::read(root)?;
     let membership = root.read(format!("proc/{pid}/cgroup"))?;
     let mut limits = Vec::new();
@@ -47,13 +59,7 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
             }
         }
     }
-    if limits.is_empty()
-        && let Some(hierarchy) = Hierarchy::of_memory(root)?
-        && let Some(why) = hierarchy.above(root)
-    {
-        return Err(why.into());
-    }
-    Ok(limits.into_iter().min_by_key(|limit| limit.bytes))
+    Ok(limits)
 }
 
 fn read(root: &HostRoot, file: &Path) -> Result<Option<u64>> {

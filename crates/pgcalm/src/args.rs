@@ -16,6 +16,7 @@ pub mod time;
 pub mod top;
 pub mod trace;
 pub mod volume;
+pub mod warm;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,7 @@ use crate::args::suite::SuiteArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
+use crate::args::warm::WarmArgs;
 use crate::{exit, lab};
 
 /// The verb whose exit code the server reads.
@@ -155,6 +157,13 @@ pub enum Verb {
     /// Dirty buffers are counted by pg_calm or pg_buffercache. Needs EXECUTE on pg_backup_start, or pg_checkpoint since 19.
     #[command(before_help = "Example: pgcalm ready-to-stop --within 10s --timeout 5min && systemctl stop postgresql")]
     ReadyToStop(ReadyToStopArgs),
+    /// Keep what a server has cached, and read it again after a restart, a failover or on a new standby.
+    ///
+    /// --save asks the kernel which blocks of tables and indexes are in the page cache and, by the extension pg_buffercache, the
+    /// server which are in shared buffers. --restore reads the hottest first, beside what else the disk does, until all is
+    /// cached or memory that is not in use is full. Needs no root: run it as the server's user, on its host.
+    #[command(before_help = "Example: pgcalm warm --save")]
+    Warm(WarmArgs),
     /// Restore a WAL file from an archive, checked: for restore_command.
     ///
     /// Takes the file as it is, .zst, .lz4 or .gz, whatever the archive has. It must decompress, match its checksum, have the
@@ -272,7 +281,7 @@ pub enum LabVerb {
     Report(ReportArgs),
     /// Read a cluster into the page cache, charged to a control group: a process of lab run.
     #[command(name = pgcalm_lab::warm::VERB, hide = true)]
-    Warm(WarmArgs),
+    Warm(LabWarmArgs),
     /// Write, sync or read beside a server until killed: a process of lab run.
     #[command(name = pgcalm_lab::trouble::neighbour::VERB, hide = true)]
     Neighbour(NeighbourArgs),
@@ -292,7 +301,7 @@ pub struct UpArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct WarmArgs {
+pub struct LabWarmArgs {
     /// As --warm of lab run.
     #[arg(long)]
     pub how: options::Warm,

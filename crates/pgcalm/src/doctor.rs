@@ -31,8 +31,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             instance: wanted.instance.map(str::to_string),
             write_iops,
             write_bandwidth,
-            iops: args.caps.iops.map(u64::from),
-            bandwidth: args.caps.bandwidth.map(Size::bytes),
+            iops: args.caps.shared.iops.map(u64::from),
+            bandwidth: args.caps.shared.bandwidth.map(Size::bytes),
             // Nothing is judged then.
             sample: match args.undo {
                 true => Duration::ZERO,

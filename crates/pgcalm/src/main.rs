@@ -19,6 +19,7 @@ mod trace;
 mod usage;
 mod volume;
 mod wal_restore;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Incident(args) => record::incident(&args),
         Verb::Predict(args) => predict::run(&args),
         Verb::ReadyToStop(args) => ready_to_stop::run(&args),
+        Verb::Warm(args) => warm::run(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),
     };

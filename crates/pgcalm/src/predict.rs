@@ -26,13 +26,13 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let interrupt = Interrupt::install()?;
     let (iops, bytes) = args.caps.of_writes();
-    let shares = args.caps.iops.is_some() || args.caps.bandwidth.is_some();
+    let shares = args.caps.shared.iops.is_some() || args.caps.shared.bandwidth.is_some();
     let options = observe::Options {
         seconds: args.duration.as_secs_f64().ceil() as u32,
         write_iops: iops.map(|limit| limit.map(|limit| limit as f64)),
         write_bytes_per_s: bytes.map(|limit| limit.map(|limit| limit as f64)),
-        all_iops: args.caps.iops.map(f64::from),
-        all_bytes_per_s: args.caps.bandwidth.map(|size| size.bytes() as f64),
+        all_iops: args.caps.shared.iops.map(f64::from),
+        all_bytes_per_s: args.caps.shared.bandwidth.map(|size| size.bytes() as f64),
         reads: args.reads.or_else(|| shares.then_some(Reads::Seen)),
     };
     let root = HostRoot::default();

@@ -27,6 +27,16 @@ pub struct ReadCaps {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Caps of the disk of the data")]
 pub struct DiskCaps {
+    #[command(flatten)]
+    pub shared: SharedCaps,
+    #[command(flatten)]
+    pub writes: WriteCaps,
+}
+
+/// Those that reads and writes share.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Caps of the disk of the data")]
+pub struct SharedCaps {
     /// Operations per second that reads and writes share, e.g. 3000 on gp3 [default: what is found].
     ///
     /// Found are the limits of control groups, and what pg_calm is set to. A cloud volume's are nowhere on the host.
@@ -35,8 +45,6 @@ pub struct DiskCaps {
     /// Bytes per second that reads and writes share, e.g. 125MB on gp3 [default: what is found].
     #[arg(long, value_name = "SIZE", value_parser = Size::per_second)]
     pub bandwidth: Option<Size>,
-    #[command(flatten)]
-    pub writes: WriteCaps,
 }
 
 impl DiskCaps {
@@ -49,8 +57,8 @@ impl DiskCaps {
         let own_iops = self.writes.write_iops.map(|limit| limit.0.map(u64::from));
         let own_bytes = self.writes.write_bandwidth;
         (
-            least(own_iops, self.iops.map(u64::from)),
-            least(own_bytes.map(|limit| limit.0.map(Size::bytes)), self.bandwidth.map(Size::bytes)),
+            least(own_iops, self.shared.iops.map(u64::from)),
+            least(own_bytes.map(|limit| limit.0.map(Size::bytes)), self.shared.bandwidth.map(Size::bytes)),
         )
     }
 }

@@ -10,3 +10,4 @@ mod ready_to_stop;
 mod record;
 mod top;
 mod wal_restore;
+mod warm;

@@ -1,0 +1,90 @@
+//! The cluster whose files they are.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use pgcalm_host::{Failure, HostRoot, Unknown, control_file};
+use pgcalm_postgres::{Caller, Client, DefaultUser, Session, Settings, Wanted};
+
+use crate::pace::Caps;
+
+/// Where saved files are, one for each cluster.
+pub const DIRECTORY: &str = "/var/lib/pgcalm/warm";
+
+/// Its files on this host and, where it runs and lets us in, a session.
+pub struct Cluster {
+    /// As it is reached from here.
+    pub data: PathBuf,
+    /// Its standbys have it, too.
+    pub system_identifier: u64,
+    /// The session, or why there is none.
+    pub client: Result<Client, Unknown>,
+}
+
+impl Cluster {
+    /// The cluster in `data`, which need not run; else the server that is meant.
+    pub fn find(root: &HostRoot, data: Option<&Path>, wanted: Wanted) -> anyhow::Result<Self> {
+        let caller = Caller {
+            application_name: "pgcalm warm",
+            user: DefaultUser::OperatingSystem,
+            connect_timeout: Duration::from_secs(10),
+            gives_up: true,
+            session: Some(Session::LOOK),
+        };
+        let Some(data) = data else {
+            let mut client = wanted.connect(root, &caller).context("--data-directory names one that does not run")?;
+            let row = client.query_one("SELECT current_setting('data_directory', true)", &[]);
+            let name: Option<String> = row.context("ask for the data directory")?.try_get(0)?;
+            let Some(name) = name else {
+                return Err(Failure::Host(
+                    "this role may not see the data directory: give --data-directory, or connect as a member of pg_monitor"
+                        .to_string(),
+                )
+                .into());
+            };
+            return Self::open(&PathBuf::from(name), Ok(client));
+        };
+        let name = data.to_string_lossy();
+        let client = Wanted { connect: None, instance: Some(&name) }.connect(root, &caller);
+        Self::open(data, client.map_err(|error| Unknown::new(format!("what shared buffers hold: {error:#}"))))
+    }
+
+    fn open(data: &Path, client: Result<Client, Unknown>) -> anyhow::Result<Self> {
+        let control = control_file::path(data);
+        let read = || Ok((control_file::system_identifier(data)?, std::fs::metadata(&control)?.uid()));
+        let (system_identifier, owner) = read().map_err(|error: std::io::Error| {
+            Failure::Host(format!(
+                "read {}: {error}; run this on the host of the data directory, as its owner or root",
+                control.display()
+            ))
+        })?;
+        let user = rustix::process::geteuid();
+        // To anybody else the kernel says that all is cached.
+        if !user.is_root() && user.as_raw() != owner {
+            return Err(Failure::Host(format!(
+                "{}: only its owner and root are told what is cached; run this as one of them",
+                data.display()
+            ))
+            .into());
+        }
+        Ok(Self { data: data.to_path_buf(), system_identifier, client })
+    }
+
+    /// What `pg_calm` has been told of the volume.
+    pub fn caps(&mut self) -> Caps {
+        let Ok(client) = &mut self.client else {
+            return Caps::default();
+        };
+        // Without them it is slower at worst.
+        let settings = Settings::read(client, &["pg_calm.iops", "pg_calm.bandwidth"]).unwrap_or_default();
+        let given = |name| settings.number(name).filter(|cap| *cap > 0.0);
+        Caps { operations: given("pg_calm.iops"), bytes: given("pg_calm.bandwidth") }
+    }
+
+    /// The file of its own.
+    pub fn default_file(&self) -> PathBuf {
+        Path::new(DIRECTORY).join(self.system_identifier.to_string())
+    }
+}

@@ -1,0 +1,124 @@
+//! The files of relations in a data directory.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Where tablespaces are linked to.
+const TABLESPACES: &str = "pg_tblspc";
+
+/// Whether it is the path of a relation's file below a data directory: `global/REL`, `base/DB/REL` or
+/// `pg_tblspc/OID/PG_…/DB/REL`. Temporary relations end with the server.
+pub fn is_path(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        ["global", file] => is_name(file),
+        ["base", database, file] => is_number(database) && is_name(file),
+        [TABLESPACES, space, version, database, file] => {
+            is_number(space) && is_version(version) && is_number(database) && is_name(file)
+        }
+        _ => false,
+    }
+}
+
+/// `16384`, `16384_fsm`, `16384.1`, `16384_vm.1`.
+fn is_name(name: &str) -> bool {
+    let (stem, segment) = name.split_once('.').map_or((name, None), |(stem, segment)| (stem, Some(segment)));
+    let (number, fork) = stem.split_once('_').map_or((stem, None), |(number, fork)| (number, Some(fork)));
+    is_number(number)
+        && segment.is_none_or(is_number)
+        && fork.is_none_or(|fork| FORKS.iter().any(|suffix| suffix.strip_prefix('_') == Some(fork)))
+}
+
+fn is_version(name: &str) -> bool {
+    name.strip_prefix("PG_").is_some_and(|rest| rest.split('_').all(is_number))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// By `relforknumber`.
+pub const FORKS: [&str; 4] = ["", "_fsm", "_vm", "_init"];
+
+/// Calls `take` with the path of each below `data`, in the order of their names. What goes away meanwhile is left out.
+pub fn for_each(data: &Path, take: &mut dyn FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut directories = vec!["global".to_string()];
+    directories.extend(below(data, "base"));
+    for space in below(data, TABLESPACES) {
+        directories.extend(below(data, &space).iter().flat_map(|version| below(data, version)));
+    }
+    for directory in directories {
+        below(data, &directory).iter().filter(|path| is_path(path)).try_for_each(|path| take(path))?;
+    }
+    Ok(())
+}
+
+fn below(data: &Path, directory: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(data.join(directory)).into_iter().flatten().flatten();
+    let mut paths: Vec<String> =
+        entries.filter_map(|entry| Some(format!("{directory}/{}", entry.file_name().to_str()?))).collect();
+    paths.sort();
+    paths
+}
+
+/// Opens one to be looked at or read; its time of access stays what it is.
+pub fn open(path: &Path) -> io::Result<File> {
+    let open = |more: i32| {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | more;
+        OpenOptions::new().read(true).custom_flags(flags).open(path)
+    };
+    let file = match open(libc::O_NOATIME) {
+        // For the owner and root only.
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(0),
+        opened => opened,
+    }?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "is no file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_of_relations_are_told_from_others() {
+        for path in ["global/1262", "base/5/16384_fsm", "base/5/16384_vm.2", "pg_tblspc/16500/PG_15_202209061/5/1.1"] {
+            assert!(is_path(path), "{path}");
+        }
+        for path in [
+            "global/pg_control",
+            "global/pg_filenode.map",
+            "base/5/PG_VERSION",
+            "base/5/t3_16384",
+            "base/pgsql_tmp/1",
+            "base/5/16384_x",
+            "base/5/16384.",
+            "pg_tblspc/16500/../5/1",
+        ] {
+            assert!(!is_path(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_are_found_in_the_order_of_their_names() {
+        let data = tempfile::tempdir().unwrap();
+        for path in ["base/5/2", "base/5/1", "base/5/PG_VERSION", "pg_tblspc/9/PG_15_2/5/3_vm", "global/1", "pg_wal/1"]
+        {
+            let path = data.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let mut found = Vec::new();
+        for_each(data.path(), &mut |path| {
+            found.push(path.to_string());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(found, ["global/1", "base/5/1", "base/5/2", "pg_tblspc/9/PG_15_2/5/3_vm"]);
+    }
+}

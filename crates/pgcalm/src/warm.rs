@@ -1,0 +1,65 @@
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use pgcalm_host::stop::Stop;
+use pgcalm_host::{Failure, HostRoot};
+use pgcalm_record::when;
+use pgcalm_warm::cluster::Cluster;
+use pgcalm_warm::pace::Caps;
+use pgcalm_warm::report::{End, Report, view};
+use pgcalm_warm::restore::Options;
+use pgcalm_warm::{restore, save};
+
+use crate::args::warm::WarmArgs;
+use crate::output;
+
+/// Between two lines about how far it is, to somebody who watches and to a log.
+const LIVE: Duration = Duration::from_secs(1);
+const LOGGED: Duration = Duration::from_secs(10);
+
+/// Keeps what is cached, or reads it again.
+pub fn run(args: &WarmArgs) -> anyhow::Result<()> {
+    output::check_writable("--json", args.json.file())?;
+    let stop = Stop::install()?;
+    let root = HostRoot::default();
+    let mut cluster = Cluster::find(&root, args.data_directory.as_deref(), args.server.wanted())?;
+    let file = args.file.clone().unwrap_or_else(|| cluster.default_file());
+    if args.save {
+        let saving = save::save(cluster, &file, &|| stop.is_set())?;
+        return show(args, &Report::Saving(saving));
+    }
+    let options = Options {
+        limit: args.limit.map(|size| size.bytes()),
+        rate: args.rate.map(|size| size.bytes()),
+        caps: Caps {
+            operations: args.caps.iops.map(f64::from),
+            bytes: args.caps.bandwidth.map(|size| size.bytes() as f64),
+        }
+        .or(cluster.caps()),
+    };
+    let every = if std::io::stderr().is_terminal() { LIVE } else { LOGGED };
+    let mut told = Instant::now();
+    let mut tell = |restoring: &_| {
+        if told.elapsed() >= every {
+            told = Instant::now();
+            output::say(&format!("pgcalm warm: {}", view::progress(restoring)));
+        }
+    };
+    let Cluster { data, system_identifier, .. } = cluster;
+    let restoring = restore::restore(&root, &data, system_identifier, &file, &options, &|| stop.is_set(), &mut tell)?;
+    let end = restoring.end;
+    show(args, &Report::Restoring(restoring))?;
+    match end {
+        End::Interrupted => Err(Failure::Interrupted("what was read stays in the page cache").into()),
+        _ => Ok(()),
+    }
+}
+
+fn show(args: &WarmArgs, report: &Report) -> anyhow::Result<()> {
+    let time_ms = match report {
+        Report::Saving(saving) => saving.time_ms,
+        Report::Restoring(restoring) => restoring.saved_ms,
+    };
+    let document = view::document(report, &when::text(time_ms));
+    output::present(&args.json, report, &document.text())
+}
