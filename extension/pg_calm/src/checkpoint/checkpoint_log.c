@@ -17,9 +17,6 @@
 
 static emit_log_hook_type previous_emit_log = NULL;
 
-static void log_report(const CheckpointReport *report);
-static void watch_log(ErrorData *edata);
-
 /* What the server's own line does not tell */
 static void
 log_report(const CheckpointReport *report)

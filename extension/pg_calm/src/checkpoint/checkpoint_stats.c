@@ -31,10 +31,6 @@ ReportShared *checkpoint_reports = NULL;
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
 
-static inline bool is_checkpointer(void);
-static void publish(void);
-static void file_synced(int fd, uint64 microseconds);
-
 Size
 checkpoint_stats_size(void)
 {

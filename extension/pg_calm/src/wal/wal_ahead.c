@@ -55,9 +55,6 @@ static bool filling = false;
 static double bytes_per_second = 0; /* at which it is filled */
 static void (*serve)(void) = NULL;
 
-static bool is_there(XLogSegNo segment, TimeLineID timeline);
-static bool has_room(void);
-
 static bool
 is_there(XLogSegNo segment, TimeLineID timeline)
 {

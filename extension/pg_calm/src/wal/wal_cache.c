@@ -49,11 +49,6 @@
 /* The GUC */
 bool calm_drop_wal_cache = true;
 
-static bool has_prepared(void);
-static bool has_readers(void);
-static bool is_archived(XLogSegNo segment, TimeLineID timeline);
-static void drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length);
-
 /*
  * Each prepared transaction has a PGPROC of its own, without a process, to which its
  * locks belong until it is over, that of its number at least (twophase.c,

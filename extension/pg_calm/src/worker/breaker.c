@@ -22,10 +22,6 @@
 static BreakerLaw law;
 static char reason[256] = "";
 
-static uint64 justified_bytes(uint64 wal_flushes);
-static void describe(void);
-static void say(BreakerLevel before, uint64 now_ms);
-
 void
 breaker_begin(void)
 {

@@ -31,9 +31,6 @@
 #include "storage/bufmgr.h"
 #include "storage/lwlock.h"
 
-static bool is_dirty(const RelationFile *file, BlockNumber block, Buffer *buffer);
-static bool write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer);
-
 /* Whether a block is dirty in a shared buffer now, and in which; without a pin */
 static bool
 is_dirty(const RelationFile *file, BlockNumber block, Buffer *buffer)

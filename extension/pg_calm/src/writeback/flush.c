@@ -96,13 +96,7 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
-static void not_in_flight(uint32 pages);
 static bool may_bridge(void);
-static void plan_region(void);
-static void refill_pace(void);
-static void split_region(int fd, off_t region);
-static void confirm(bool wait);
-static void start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged);
 
 /* Why nothing can be flushed on this kernel, or NULL */
 const char *

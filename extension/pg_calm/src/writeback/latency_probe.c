@@ -45,10 +45,6 @@ static int probed_file = -1;
 static bool refused = false; /* by the kernel or the file system: not tried again */
 static bool under_way = false;
 
-static bool begin(void);
-static void submit(void);
-static bool has_ended(void);
-
 /* Have a context and the file; false, for good, where that is not to be had */
 static bool
 begin(void)
