@@ -88,7 +88,7 @@
 #if PG_VERSION_NUM >= 160000
 #define CALM_ARCHIVE_STATE ArchiveModuleState *state
 #define CALM_ARCHIVE_STATE_AND ArchiveModuleState *state,
-#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                       \
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                                 \
 	PGDLLEXPORT const ArchiveModuleCallbacks *_PG_archive_module_init(void);                       \
 	const ArchiveModuleCallbacks *_PG_archive_module_init(void)                                    \
 	{                                                                                              \
@@ -101,7 +101,7 @@
 #else
 #define CALM_ARCHIVE_STATE void
 #define CALM_ARCHIVE_STATE_AND
-#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                       \
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                                 \
 	PGDLLEXPORT void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks);                   \
 	void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks)                                \
 	{                                                                                              \

@@ -18,6 +18,7 @@
 
 #include <math.h>
 
+#include "base/base.h"
 #include "kernel_flusher.h"
 
 /*
@@ -53,8 +54,11 @@ extern int calm_io_size;         /* kB */
 extern const char *calm_host_root;
 
 extern void device_read_caps(DeviceCaps *caps);
-extern bool device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device,
-                                    double *iops, double *bytes);
+extern bool device_read_shared_caps(const CalmRates *asked, unsigned int *major_number,
+                                    unsigned int *minor_number, CalmRates *caps);
+
+/* A file below calm_host_root, or NULL */
+extern FILE *open_host_file(const char *path);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32
@@ -82,7 +86,7 @@ device_is_capped(const DeviceCaps *caps)
  */
 extern uint64 device_of_data_files(void);
 
-extern bool device_is_ours(unsigned int major, unsigned int minor);
-extern bool device_is_below_ours(unsigned int major, unsigned int minor);
+extern bool device_is_ours(DeviceNumber device);
+extern bool device_is_below_ours(DeviceNumber device);
 
 #endif /* PG_CALM_DEVICE_H */

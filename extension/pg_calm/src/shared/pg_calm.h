@@ -25,7 +25,7 @@ typedef enum CalmMode
 
 /*
  * Counters since the server was started.  In shadow mode those of flushing
- * tell what would have been done.
+ * tell what would have been done.  Nothing but pg_atomic_uint64: pg_calm.c.
  */
 typedef struct CalmCounters
 {
