@@ -20,7 +20,6 @@ CREATE FUNCTION pg_calm_status(
     OUT device_operations bigint,
     OUT written_bytes bigint,
     OUT suppressed_hints bigint,
-    OUT large_folio_regions bigint,
     OUT cleaned_buffers bigint,
     OUT latency_probes bigint,
     OUT wal_flushes bigint,
@@ -51,7 +50,6 @@ COMMENT ON COLUMN pg_calm_status.unbridged_pages IS 'Pages between dirty ones th
 COMMENT ON COLUMN pg_calm_status.device_operations IS 'Operations of all these writes as the device counts them';
 COMMENT ON COLUMN pg_calm_status.written_bytes IS 'Bytes of all these writes, bridged pages included';
 COMMENT ON COLUMN pg_calm_status.suppressed_hints IS 'Flush hints of the server (*_flush_after) that were dropped, for files that the worker flushes';
-COMMENT ON COLUMN pg_calm_status.large_folio_regions IS 'Times that a region had far more dirty memory than written pages, and its large folios were split after it was written back';
 COMMENT ON COLUMN pg_calm_status.cleaned_buffers IS 'Dirty shared buffers that the cleaner wrote right before their region was flushed, so that backends would not have to later';
 COMMENT ON COLUMN pg_calm_status.latency_probes IS 'Blocks that the worker read while the volume was full and nobody else read, so that the block layer sees how long reads take and lets fewer writes wait before them';
 COMMENT ON COLUMN pg_calm_status.wal_flushes IS 'Flushes of WAL by fdatasync or fsync; those of other values of wal_sync_method are not seen';

@@ -6,22 +6,15 @@
 use pgcalm_monitor::model::{CheckpointPhase, WaitCause};
 use pgcalm_render::number::{bytes, percent, short};
 
-use crate::baseline::{Usual, median};
-use crate::incident::{Cause, Cure, Evidence, Stuck, Verdict};
+use crate::baseline::median;
+use crate::incident::{Cause, Cure, Evidence, Verdict};
 use crate::second::{Answer, CapUse, Disk, Second};
-use crate::stuck::{Place, place};
+use crate::stuck::Place;
 
-/// What is judged.
-pub struct Window<'a> {
-    /// The bad seconds, and what lies between them.
-    pub during: Vec<&'a Second>,
-    /// The good seconds of the minute before.
-    pub before: Vec<&'a Second>,
-    /// What is usual.
-    pub usual: Usual,
-    /// Processes that slept uninterruptibly.
-    pub stuck: &'a [Stuck],
-}
+mod window;
+
+use window::LOCK_SHARE;
+pub use window::Window;
 
 /// A cause, how it is shown, and what cures it.
 pub struct Rule {
@@ -242,101 +235,6 @@ pub fn cure(cause: Cause) -> Cure {
     Cure { rule: rule.doctor.map(str::to_string), text: rule.cure.to_string(), command }
 }
 
-impl Window<'_> {
-    /// Part of the bad seconds of which this holds.
-    fn share(&self, holds: impl Fn(&Second) -> bool) -> f64 {
-        let count = self.during.iter().filter(|second| holds(second)).count();
-        if self.during.is_empty() { 0.0 } else { count as f64 / self.during.len() as f64 }
-    }
-
-    fn mean(seconds: &[&Second], of: impl Fn(&Second) -> Option<f64>) -> f64 {
-        let values: Vec<f64> = seconds.iter().filter_map(|second| of(second)).collect();
-        if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-    }
-
-    /// Mean over the bad seconds, and over those before.
-    fn means(&self, of: impl Fn(&Second) -> Option<f64>) -> (f64, f64) {
-        (Self::mean(&self.during, &of), Self::mean(&self.before, &of))
-    }
-
-    /// Part of the active sessions' time that was spent waiting for these.
-    fn waiting(&self, causes: &[WaitCause]) -> f64 {
-        let waits: u64 = self.during.iter().flat_map(|second| causes.iter().map(|cause| second.waiting(*cause))).sum();
-        let active: u64 = self.during.iter().map(|second| second.active).sum();
-        if active == 0 { 0.0 } else { waits as f64 / active as f64 }
-    }
-
-    /// Most sessions that waited for this at once.
-    fn most(&self, cause: WaitCause) -> u64 {
-        self.during.iter().map(|second| second.waiting(cause)).max().unwrap_or(0)
-    }
-
-    /// Part of the time in which sessions waited for reads, writes or syncs of any file.
-    fn waiting_for_io(&self) -> f64 {
-        use WaitCause::{DataIo, DataSync, OtherIo, Wal, WalLock};
-        self.waiting(&[DataIo, DataSync, OtherIo, Wal, WalLock])
-    }
-
-    /// Part of the looks at stuck processes that were there.
-    fn stuck_at(&self, wanted: Place) -> f64 {
-        let all: u64 = self.stuck.iter().map(|stuck| stuck.looks).sum();
-        let there = self.stuck.iter().filter(|stuck| place(&stuck.stack) == wanted);
-        let there: u64 = there.map(|stuck| stuck.looks).sum();
-        if all < 2 { 0.0 } else { there as f64 / all as f64 }
-    }
-
-    fn phase(&self, wanted: &[CheckpointPhase]) -> f64 {
-        self.share(|second| second.checkpoint.as_ref().is_some_and(|checkpoint| wanted.contains(&checkpoint.phase)))
-    }
-
-    /// Whether the checkpointer syncs files.
-    fn syncs(&self) -> bool {
-        let stuck = self.stuck.iter().any(|stuck| {
-            let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
-            stuck.process == "checkpointer" && stuck.looks >= 2 && stuck.stack.iter().any(syncs)
-        });
-        stuck || self.phase(&[CheckpointPhase::Sync]) >= 0.25
-    }
-
-    /// The disk that was busiest in the bad seconds, as it was in its busiest second.
-    fn disk(&self, of: fn(&Second) -> Option<&Disk>) -> Option<&Disk> {
-        let disks = self.during.iter().filter_map(|second| of(second));
-        disks.max_by(|a, b| {
-            (a.cap_share(), a.busy).partial_cmp(&(b.cap_share(), b.busy)).unwrap_or(std::cmp::Ordering::Equal)
-        })
-    }
-
-    fn is_full(&self, of: fn(&Second) -> Option<&Disk>) -> f64 {
-        self.share(|second| of(second).is_some_and(Disk::is_full))
-    }
-
-    /// The last known checkpoint of the bad seconds, in words.
-    fn checkpoint(&self) -> String {
-        let under_way = |second: &&&Second| {
-            second.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.phase != CheckpointPhase::Idle)
-        };
-        let checkpoint = self.during.iter().find(under_way).and_then(|second| second.checkpoint.as_ref());
-        let requested = self.grown(|second| second.checkpoints_requested);
-        let timed = self.grown(|second| second.checkpoints_timed);
-        let waited_for = |second: &&Second| second.events.iter().any(|(event, _)| event.starts_with("IPC:Checkpoint"));
-        match checkpoint.and_then(|checkpoint| checkpoint.reason.as_deref()) {
-            None if self.during.iter().any(waited_for) => {
-                "A checkpoint that a session asked for and waited for (CHECKPOINT, or a database made or dropped)"
-                    .to_string()
-            }
-            Some(reason) => format!("A checkpoint ({reason})"),
-            None if requested && !timed => "A checkpoint (asked for, by WAL or a command)".to_string(),
-            None if timed && !requested => "A checkpoint (by time)".to_string(),
-            None => "A checkpoint".to_string(),
-        }
-    }
-
-    fn grown(&self, counter: fn(&Second) -> u64) -> bool {
-        let all = || self.before.iter().chain(&self.during).map(|second| counter(second)).filter(|count| *count > 0);
-        all().max() > all().min()
-    }
-}
-
 fn data(second: &Second) -> Option<&Disk> {
     second.data.as_ref()
 }
@@ -414,7 +312,8 @@ fn memory_reclaim(window: &Window) -> Option<Found> {
     let stuck = window.stuck_at(Place::Reclaim);
     let by_pressure = (full >= 0.05 && full >= 3.0 * full_before) || (some >= 0.2 && some >= 3.0 * some_before);
     let by_limit = hits >= 50.0 && hits >= 3.0 * hits_before && (stuck > 0.0 || some >= 0.05);
-    (by_pressure || by_limit || stuck >= 0.3).then(|| {
+    let is_short = by_pressure || by_limit || stuck >= 0.3;
+    (is_short && !window.waits_for_idle_session()).then(|| {
         let mut rows = vec![shares("time in which tasks waited for memory", some, some_before)];
         if hits > 0.0 {
             rows.push(evidence("times per second that memory stood at its limit", short(hits), short(hits_before)));
@@ -425,7 +324,7 @@ fn memory_reclaim(window: &Window) -> Option<Found> {
 
 fn cpu_quota(window: &Window) -> Option<Found> {
     let (throttled, before) = window.means(|second| second.group.and_then(|group| group.throttled));
-    (throttled >= 0.2 && throttled >= 2.0 * before).then(|| {
+    (throttled >= 0.2 && throttled >= 2.0 * before && !window.waits_for_idle_session()).then(|| {
         (
             "The control group had used up its quota of CPU: the kernel stopped its processes until the next period."
                 .to_string(),
@@ -436,7 +335,7 @@ fn cpu_quota(window: &Window) -> Option<Found> {
 
 fn cpu_steal(window: &Window) -> Option<Found> {
     let (steal, before) = window.means(|second| second.cpu.map(|cpu| cpu.steal));
-    (steal >= 0.15 && steal >= 2.0 * before).then(|| {
+    (steal >= 0.15 && steal >= 2.0 * before && !window.waits_for_idle_session()).then(|| {
         (
             "The hypervisor gave this machine's processors to others.".to_string(),
             vec![shares("processors' time that was stolen", steal, before)],
@@ -446,14 +345,10 @@ fn cpu_steal(window: &Window) -> Option<Found> {
 
 fn lock_pile_up(window: &Window) -> Option<Found> {
     let most = window.most(WaitCause::Lock);
-    if window.waiting(&[WaitCause::Lock]) < 0.4 || most < 2 {
+    if window.waiting(&[WaitCause::Lock]) < LOCK_SHARE || most < 2 {
         return None;
     }
-    let all = || window.during.iter().flat_map(|second| &second.blocked);
-    // The head of the queue waits for no lock itself.
-    let head =
-        all().filter(|one| !all().any(|other| other.pid == one.by)).max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let head = head.map_or(String::new(), |head| {
+    let head = window.head_of_lock_queue().map_or(String::new(), |head| {
         let state = if head.by_state.is_empty() { "unknown" } else { &head.by_state };
         format!(" The queue stood behind process {}, whose state was: {state}.", head.by)
     });

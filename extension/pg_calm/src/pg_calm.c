@@ -39,7 +39,6 @@ int calm_mode = CALM_MODE_ON;
 int calm_page_map_memory = 48 * 1024;
 int calm_drain_timeout = -1;
 bool calm_bridge = true;
-bool calm_split_folios = true;
 
 CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
@@ -128,7 +127,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks. A checkpoint's own writes are held for no longer, either.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",
@@ -145,11 +144,6 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
-		"pg_calm.split_large_folios",
-		"Whether large folios of data files in the page cache are split.",
-		"The kernel counts a large folio as dirty as a whole when one block of it is written.",
-		&calm_split_folios, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	test_settings_define();
 	MarkGUCPrefixReserved("pg_calm");
 }
@@ -198,8 +192,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->capped, 0);
 		pg_atomic_init_u32(&shared->primary_images, 0);
 		pg_atomic_init_u32(&shared->let_go, 0);
-		pg_atomic_init_u64(&shared->hold_from_pages, 0);
-		pg_atomic_init_u64(&shared->hold_most_pages, 0);
+		pg_atomic_init_u64(&shared->full_pages, PG_UINT64_MAX);
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();

@@ -122,7 +122,6 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&counters->device_operations);
 	values[column++] = counter_datum(&counters->written_bytes);
 	values[column++] = counter_datum(&counters->suppressed_hints);
-	values[column++] = counter_datum(&counters->large_folio_regions);
 	values[column++] = counter_datum(&counters->cleaned_buffers);
 	values[column++] = counter_datum(&counters->latency_probes);
 	values[column++] = counter_datum(&counters->wal_flushes);

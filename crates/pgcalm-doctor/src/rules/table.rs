@@ -422,7 +422,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "dirty-sysctls-for-pg-calm",
         severity: Severity::Slow,
-        problem: "The kernel's flusher writes before pg_calm would, so pg_calm has to prepare files for its visits.",
+        problem: "The kernel writes pages back before pg_calm would, and in more I/Os.",
         looks_at: "`vm.dirty_background_*`, `vm.dirty_*`, `vm.dirty_expire_centisecs`, memory",
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
         reason: "docs/operate/kernel.md",

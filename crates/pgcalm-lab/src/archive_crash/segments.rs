@@ -100,7 +100,10 @@ fn verify(places: Places<'_>, when: When, name: &str, sum: Sum) -> Vec<String> {
         }
         Found::Nothing => {}
     }
-    if places.status.join(format!("{name}.ready")).exists() && !is_in_pg_wal {
+    // The server does not make the end of an announcement durable before the segment goes: after a power cut one can be there
+    // of a segment that is gone. The archiver removes it (pgarch_ArchiverCopyLoop); one that stays would block the archive.
+    let stays = when == When::CaughtUp && places.status.join(format!("{name}.ready")).exists();
+    if stays && !is_in_pg_wal {
         wrong.push(format!("{name} was recycled or removed, and is announced as ready"));
     }
     wrong
@@ -180,13 +183,14 @@ mod tests {
             assert!(check(|dir| archive(dir, "wa"), when).contains("another content"));
             let unreadable = |dir: &Path| fs::create_dir(dir.join("archive").join(NAME)).unwrap();
             assert!(check(unreadable, when).contains("in the archive: "));
-            let orphan = |dir: &Path| {
-                archive(dir, "wal");
-                recycle(dir);
-                announce(dir);
-            };
-            assert!(check(orphan, when).contains("announced as ready"));
         }
+        let orphan = |dir: &Path| {
+            archive(dir, "wal");
+            recycle(dir);
+            announce(dir);
+        };
+        assert_eq!(check(orphan, When::AfterPowerCut), "");
+        assert!(check(orphan, When::CaughtUp).contains("announced as ready"));
         let left = check(|_| {}, When::CaughtUp);
         assert!(left.contains("is not in the archive"), "{left}");
     }

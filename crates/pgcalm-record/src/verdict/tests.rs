@@ -6,6 +6,8 @@ use pgcalm_monitor::model::{
 };
 
 use super::*;
+use crate::baseline::Usual;
+use crate::incident::Stuck;
 use crate::second::{CapUse, Disk};
 
 const MB: u64 = 1 << 20;
@@ -169,6 +171,25 @@ fn each_cause_is_told_by_its_signs() {
     });
     expect(CpuQuota, &[], &|second| second.group.as_mut().unwrap().throttled = Some(0.7));
     expect(CpuSteal, &[], &|second| second.cpu = Some(Cpu { busy: 0.5, steal: 0.4 }));
+    let short_beside = |change: &dyn Fn(&mut Second)| {
+        causes(&[], |second| {
+            waits(second, Lock, "Lock:relation");
+            let state = "idle in transaction".to_string();
+            second.blocked = vec![Blocked { pid: 11, by: 10, by_state: state, ..Blocked::default() }];
+            change(second);
+        })
+    };
+    let memory = |second: &mut Second| {
+        second.group.as_mut().unwrap().pressure = Some(Pressure { memory_some: 0.6, ..Pressure::default() });
+    };
+    assert_eq!(short_beside(&memory), [LockPileUp]);
+    assert_eq!(short_beside(&|second| second.cpu = Some(Cpu { busy: 0.5, steal: 0.4 })), [LockPileUp]);
+    assert_eq!(short_beside(&|second| second.group.as_mut().unwrap().throttled = Some(0.7)), [LockPileUp]);
+    let held_by_one_at_work = short_beside(&|second| {
+        memory(second);
+        second.blocked[0].by_state = "active".to_string();
+    });
+    assert_eq!(held_by_one_at_work, [MemoryReclaim, LockPileUp]);
     let busy_with_others = causes(&[], |second| {
         waits(second, Lock, "Lock:tuple");
         second.cpu = Some(Cpu { busy: 1.0, steal: 0.0 });

@@ -1,11 +1,96 @@
-//! Figures must be those of the results that their paragraph, item or row links to.
+//! Figures must be those of the results that their paragraph, item or row links to, and what was measured must name some.
 
 use std::path::Path;
 
 use crate::{markdown, pages, project, text};
 
-/// Results, as tools write them.
-const RESULTS: [&str; 1] = ["arena-quick.md"];
+/// Pages of results; each says with which build, kernel and server, and when, it was measured.
+const RESULTS: [&str; 2] = ["arena-quick.md", "ablations.md"];
+
+/// Units that a figure has if somebody measured it.
+const UNITS: [&str; 5] = ["TPS", "ms", "ns", "×", "times"];
+
+/// Words in the head of a table whose figures somebody measured.
+const HEADS: [&str; 6] = ["TPS", "ms", "mean", "worst", "p99", "p99.9"];
+
+/// What has such a unit and is set by the code: page, and words of the paragraph, item or row.
+const SET_BY_THE_CODE: [(&str, &str); 2] =
+    [("docs/operate/costs.md", "a block 20 times a second"), ("docs/guides/lab.md", "3 % of mean TPS")];
+
+fn is_of_results(path: &str) -> bool {
+    RESULTS.iter().any(|results| path.ends_with(results))
+}
+
+/// Whether a block links to a section of results: in the whole page any number is found.
+fn links_to_a_section(block: &str) -> bool {
+    markdown::links(block).iter().any(|link| link.split_once('#').is_some_and(|(path, _)| is_of_results(path)))
+}
+
+/// Whether a text says with what it was measured: "PostgreSQL 15.20, Linux 6.18.44, pg_calm 260903bf9461, 2026-11-27".
+fn names_its_build(text: &str) -> bool {
+    let after = |word: &str| text.split(word).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    let is_date = |word: &str| {
+        word.len() == 10
+            && word.chars().enumerate().all(|(at, c)| if [4, 7].contains(&at) { c == '-' } else { c.is_ascii_digit() })
+    };
+    let is_build = |word: &str| word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit());
+    after("PostgreSQL ") && after("Linux ") && words.clone().any(is_build) && words.any(is_date)
+}
+
+/// Whether somebody measured a figure of a paragraph, an item or a row below the head of its table.
+fn is_measured(block: &str, head: &str) -> bool {
+    let plain = |text: &str| without_links(text).split('`').step_by(2).collect::<String>();
+    let text = plain(block);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let ends = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '×').to_string();
+    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+    words.windows(2).any(|pair| has_digit(pair[0]) && UNITS.contains(&ends(pair[1]).as_str()))
+        || words.windows(3).any(|three| three[..2] == ["TPS", "of"] && has_digit(three[2]))
+        || (!figures(block.trim()).is_empty()
+            && plain(head).split_whitespace().any(|word| HEADS.contains(&ends(word).as_str())))
+}
+
+#[test]
+fn what_was_measured_names_its_results() {
+    for results in pages().iter().filter(|page| is_of_results(page)) {
+        assert!(blocks(&text(results)).iter().any(|block| names_its_build(block)), "{results}: of which build?");
+    }
+    let mut number = 0;
+    let mut bad = Vec::new();
+    let mut all = pages();
+    // what is made from the code names its results in words: see below
+    all.retain(|page| !page.starts_with("docs/reference/") && !page.ends_with("arena-quick.md"));
+    all.push("README.md".into());
+    all.extend(crate::ROOT.map(String::from));
+    for page in all {
+        let blocks = blocks(&text(&page));
+        let page_names_it = blocks.iter().any(|block| names_its_build(block));
+        let mut head = "";
+        for block in &blocks {
+            let is_row = block.starts_with('|');
+            if !is_row {
+                head = "";
+            }
+            let is_set = SET_BY_THE_CODE.iter().any(|(of, what)| page == *of && block.contains(what));
+            if is_measured(block, head) && !is_set {
+                number += 1;
+                if !page_names_it && !links_to_a_section(block) {
+                    bad.push(format!("{page}: {block}"));
+                }
+            }
+            if is_row && head.is_empty() {
+                head = block;
+            }
+        }
+    }
+    assert!(number > 10, "only {number} figures");
+    assert!(
+        bad.is_empty(),
+        "link to a section of results, or say \"PostgreSQL 15.20, Linux 6.18.44, pg_calm BUILD, YYYY-MM-DD\":\n{}",
+        bad.join("\n")
+    );
+}
 
 /// Numbers of two digits and more: with one, anything is found anywhere.
 fn numbers(text: &str) -> Vec<String> {
@@ -62,13 +147,13 @@ fn figures_are_those_of_the_results_that_they_name() {
     let mut all = pages();
     all.push("README.md".into());
     for page in all {
-        if RESULTS.iter().any(|results| page.ends_with(results)) {
+        if is_of_results(&page) {
             continue;
         }
         for block in blocks(&text(&page)) {
             for link in markdown::links(&block) {
                 let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
-                if !RESULTS.iter().any(|results| path.ends_with(results)) {
+                if !is_of_results(path) {
                     continue;
                 }
                 let file = project().join(Path::new(&page).parent().unwrap()).join(path);
@@ -141,7 +226,7 @@ fn rows_of_the_readme() -> Vec<Row> {
         let Some((path, anchor)) = links.first().and_then(|link| link.split_once('#')) else {
             continue;
         };
-        if heads.len() == cells.len() && RESULTS.iter().any(|results| path.ends_with(results)) {
+        if heads.len() == cells.len() && is_of_results(path) {
             let section =
                 markdown::section(&text(path), anchor).unwrap_or_else(|| panic!("README.md: {path}#{anchor}"));
             rows.push(Row { heads: heads.clone(), cells, anchor: anchor.to_string(), section });
@@ -198,7 +283,7 @@ fn effects_of_rules_are_those_of_the_results_that_they_name() {
     for line in rules.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let (rule, effect) = (cells[1].trim_matches('`'), cells[7]);
-        let named = RESULTS.iter().map(|results| format!("docs/{results}")).filter(|page| effect.contains(page));
+        let named = pages().into_iter().filter(|page| is_of_results(page) && effect.contains(page));
         let known: Vec<String> = named.flat_map(|page| numbers(&text(&page))).collect();
         for figure in figures_of_prose(effect) {
             number += 1;
@@ -234,6 +319,25 @@ fn the_table_of_constants_is_the_controllers() {
     // what is far beyond any measure is none
     let known: Vec<(&str, f64)> = constants(&source).into_iter().filter(|(_, value)| *value < 1e9).collect();
     assert_eq!(shown, known, "docs/internals/how-it-works.md (left) against controller.c (right)");
+}
+
+#[test]
+fn what_counts_as_measured() {
+    for measured in
+        ["It makes 4,374 TPS.", "TPS of 3634", "1.7 to 2.2 times stock's", "118 ms, stock's 48.5", "2 × as much"]
+    {
+        assert!(is_measured(measured, ""), "{measured}");
+    }
+    for not in ["`latency=0.5 ms`", "PostgreSQL 15 to 18", "within 5 s", "many times", "[9 ms](x.md)"] {
+        assert!(!is_measured(not, ""), "{not}");
+    }
+    assert!(is_measured("| drain | 2660 |", "| without | TPS |"));
+    assert!(!is_measured("| drain | 2660 |", "| setting | value |"));
+    let build = "PostgreSQL 15.20; Linux 6.18.44; pg_calm 260903bf9461; 2026-11-27";
+    assert!(names_its_build(build));
+    for missing in ["15.20", "6.18.44", "260903bf9461", "2026-11-27"] {
+        assert!(!names_its_build(&build.replace(missing, "")), "{missing}");
+    }
 }
 
 #[test]

@@ -16,7 +16,6 @@
 #ifndef PG_CALM_CHECKPOINT_H
 #define PG_CALM_CHECKPOINT_H
 
-#include "checkpoint_hold.h"
 #include "checkpoint_stats.h"
 #include "drain.h"
 

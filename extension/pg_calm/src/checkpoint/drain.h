@@ -18,9 +18,6 @@
  */
 extern int drain_before_checkpoint_fsync(int fd);
 
-/* Milliseconds that all drains of a checkpoint may take by the setting, and its writes be held */
-extern uint64 drain_timeout_ms(void);
-
 /*
  * The file behind fd is about to be fsynced by this process.  Never fails and never skips the
  * fsync, which is the caller's to make.  Does not preserve errno.

@@ -5,10 +5,10 @@
  *
  * pwrite, pwritev: the page map learns what was written.
  * fsync: a data file is drained before, and an error that pg_calm saw
- *		first is reported after.  The server's fsync always happens.  A new WAL
- *		segment's large folios are split after.
+ *		first is reported after.  The server's fsync always happens.
  * fdatasync: flushes of WAL are timed (wal_flush_time.c).
- * sync_file_range: the server's own flush hints are dropped for what we flush.
+ * sync_file_range: the server's own flush hints are dropped for what we flush, as long as the
+ *		worker keeps up; else they hold the server to the device's rate, as without us.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
@@ -33,8 +33,7 @@
  *	 calm_worker_timeout.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
- * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
- *	 checkpointer waits instead (checkpoint_hold.c); others don't.
+ * - sync_file_range is left out for a hint of a data file that the worker flushes.
  *
  *-------------------------------------------------------------------------
  */
@@ -363,10 +362,8 @@ calm_fsync(int fd)
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
 	if (target != fd)
 		(void) real_close(target);
-	/* while it is clean: see folio_split.c */
-	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC && !wal_ahead_synced(fd) &&
-	    calm_split_folios && calm_shared && calm_flushes())
-		folio_split_file(fd);
+	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC)
+		wal_ahead_synced(fd);
 	errno = save_errno;
 	return result;
 }
@@ -389,7 +386,7 @@ calm_fdatasync(int fd)
 
 /*
  * Whether what was written through a descriptor is flushed by the worker: it
- * works, and the file is tracked, which it is not on a device whose caps we don't
+ * keeps up, and the file is tracked, which it is not on a device whose caps we don't
  * know, nor are all of its regions with the page map full.  If not, nobody else would do it.
  */
 static bool
@@ -400,7 +397,8 @@ is_flushed_by_us(int fd, off_t offset, off_t length)
 	struct stat st;
 	PageMapFile *file;
 
-	if (!worker_is_flushing())
+	if (!worker_is_flushing() ||
+	    page_map_unflushed(calm_page_map) >= pg_atomic_read_u64(&calm_shared->full_pages))
 		return false;
 	known = *known_fd(fd);
 	if (known.file == FD_UNKNOWN)
@@ -431,12 +429,7 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
 	    is_flushed_by_us(fd, offset, length))
 	{
-		int save_errno = errno;
-
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
-		if (MyBackendType == B_CHECKPOINTER)
-			checkpoint_hold_writes(length);
-		errno = save_errno;
 		return 0;
 	}
 	return real_sync_file_range(fd, offset, length, flags);

@@ -37,7 +37,6 @@ typedef struct CalmCounters
 	pg_atomic_uint64 device_operations;    /* as the device counts them */
 	pg_atomic_uint64 written_bytes;        /* bridged pages included */
 	pg_atomic_uint64 suppressed_hints;     /* flush hints of the server dropped */
-	pg_atomic_uint64 large_folio_regions;  /* split after they were written back */
 	pg_atomic_uint64 latency_probes;  /* blocks read for the block layer to see how long it takes */
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
 	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
@@ -77,12 +76,8 @@ typedef struct CalmShared
 	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
 	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
 	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
-	/*
-	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
-	 * most (worker.c); the latter is 0 where they are not held
-	 */
-	pg_atomic_uint64 hold_from_pages;
-	pg_atomic_uint64 hold_most_pages;
+	/* Unflushed pages from which on the server's flush hints are obeyed: the worker can't go on */
+	pg_atomic_uint64 full_pages;
 	pg_atomic_uint32 other_devices;   /* files on others were written to */
 	pg_atomic_uint32 draining;        /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
@@ -104,7 +99,6 @@ extern int calm_mode;
 extern int calm_page_map_memory; /* kB */
 extern int calm_drain_timeout;   /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
 extern bool calm_bridge;
-extern bool calm_split_folios;
 
 /* Shared memory; NULL before it exists */
 extern CalmShared *calm_shared;

@@ -158,10 +158,9 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	return true;
 }
 
-bool
+void
 wal_ahead_synced(int fd)
 {
 	if (filling)
 		(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	return filling;
 }

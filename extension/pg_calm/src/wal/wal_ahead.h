@@ -25,10 +25,10 @@ extern bool wal_ahead_written(int fd, off_t offset, ssize_t length,
                               int (*start)(int fd, off_t offset, off_t length, unsigned int flags));
 
 /*
- * For the hook of fsync: a new segment has been synced, and is nobody's yet.  True if it is one
- * that this process fills; then its zeros don't stay in the page cache, since what is written
- * over them are whole pages.
+ * For the hook of fsync: a new segment has been synced, and is nobody's yet.  If it is one that
+ * this process fills, its zeros don't stay in the page cache: what is written over them are whole
+ * pages.
  */
-extern bool wal_ahead_synced(int fd);
+extern void wal_ahead_synced(int fd);
 
 #endif /* PG_CALM_WAL_AHEAD_H */

@@ -17,7 +17,7 @@
  * nothing of it as dirty or under writeback, while the blocks on both sides of it are:
  * folios are dirty as a whole, so that of the gap, however large, lies within the gap.
  * Where the sides have been written meanwhile, all are clean, and a clean folio is
- * split by naming the gap to MADV_COLD (folio_split.c).  What the fault has made dirty
+ * split by naming the gap to MADV_COLD.  What the fault has made dirty
  * is compared with the gap after that.  A gap in a dirty folio is left; the
  * folio is split once it is clean.
  *

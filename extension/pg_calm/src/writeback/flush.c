@@ -34,7 +34,6 @@
 #include "cachestat.h"
 #include "flush.h"
 #include "flush_region.h"
-#include "folio_split.h"
 #include "open_files.h"
 #include "shared/shared.h"
 
@@ -62,7 +61,6 @@ typedef struct InFlight
 	off_t length;
 	uint32 pages;
 	uint32 operations;
-	bool split; /* last run of a region that has large folios */
 } InFlight;
 
 /* The region that is being worked on */
@@ -73,9 +71,8 @@ typedef struct RegionJob
 	size_t length;
 	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
-	bool planned;      /* runs[] is filled */
-	bool large_folios; /* far more is dirty than was marked */
-	bool amplified;    /* more became dirty than was bridged: no more is */
+	bool planned;   /* runs[] is filled */
+	bool amplified; /* more became dirty than was bridged: no more is */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -185,10 +182,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 			not_in_flight(taken);
 			return false;
 		}
-		job.large_folios = calm_split_folios && !flush_policy.dry_run && dirty_blocks > 2 * pages;
 	}
-	else
-		job.large_folios = false;
 
 	/* what was taken, but is nobody's or written */
 	pages = bits_count(&job.dirty);
@@ -291,14 +285,6 @@ flush_pause_ms(void)
 	return (uint64) (Min(seconds, 1.0) * 1000) + 1;
 }
 
-/* Split the large folios of a region that is clean for a moment: see folio_split.c */
-static void
-split_region(int fd, off_t region)
-{
-	folio_split(fd, region, flush_region_length(fd, region));
-	flush_count(&calm_shared->counters.large_folio_regions, 1);
-}
-
 /*
  * Drop finished runs from the front of the queue.  The device works in order
  * closely enough: what is behind an unfinished run is asked later.
@@ -337,8 +323,6 @@ confirm(bool wait)
 		flush_count(&calm_shared->counters.flushed_pages, run->pages);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
-		if (run->split)
-			split_region(run->open->fd, run->offset - run->offset % PAGE_MAP_REGION_BYTES);
 		run->open->references--;
 		in_flight_first = (in_flight_first + 1) % MAX_IN_FLIGHT;
 		in_flight_count--;
@@ -389,7 +373,6 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	run->length = length;
 	run->pages = pages;
 	run->operations = operations;
-	run->split = false;
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -426,10 +409,6 @@ flush_advance(void)
 		{
 			if (job.mapping)
 				munmap(job.mapping, job.length);
-			if (job.large_folios && in_flight_count > 0)
-				in_flight[(in_flight_first + in_flight_count - 1) % MAX_IN_FLIGHT].split = true;
-			else if (job.large_folios)
-				split_region(job.open->fd, job.offset);
 			job.mapping = NULL;
 			job.open->references--;
 			job.open = NULL;

@@ -24,7 +24,6 @@
 #include "controller.h"
 #include "flush.h"
 #include "flush_region.h"
-#include "folio_split.h"
 #include "latency_probe.h"
 #include "open_files.h"
 #include "pool.h"

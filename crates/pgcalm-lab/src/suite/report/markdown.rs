@@ -1,9 +1,10 @@
-//! A document with the matrix, and one section for each row: its command and its table.
+//! A document with the matrix, and one section for each row: its command, its conditions and its tables.
 
 use pgcalm_render::number::{MISSING, short};
 
 use super::compare::COMPARED;
 use super::{BASELINE, Report, Row, SUBJECT, Verdict, order, reading};
+use crate::contest;
 use crate::report::Shown;
 
 /// The document. Rows that are not to be renewed, or have no result, keep the section with their title of `old`, the
@@ -28,7 +29,7 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
     for row in &report.rows {
         match row.report.as_ref().filter(|_| is_renewed(row)) {
             Some(result) => {
-                out.push_str(&format!("\n## {}\n\n`{}`\n\n```text\n{}```\n", row.title, row.command, result.text()))
+                out.push_str(&format!("\n## {}\n\n`{}`\n\n```text\n{}```\n", row.title, row.command, figures(result)))
             }
             None => {
                 if let Some(section) = section(old, &row.title) {
@@ -38,6 +39,13 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
         }
     }
     out
+}
+
+/// Conditions and tables of a row. What the sentences say of steadiness is in the matrix, and the rest in the JSON document.
+fn figures(result: &contest::report::Report) -> String {
+    let mut document = result.document();
+    document.readings.clear();
+    document.text()
 }
 
 /// Stock's figure and pg_calm's of each row, and what they come to.
@@ -77,7 +85,7 @@ fn table(rows: &[&Row]) -> String {
         };
         out.push_str(&format!(" {stock} / {ours} | {} |\n", cell(&verdict)));
     }
-    out.push_str("\nstock / pg_calm; TPS and ms, medians of the runs.\n");
+    out.push_str("\nstock / pg_calm; TPS and ms, medians of the runs, [lowest..highest run].\n");
     out
 }
 

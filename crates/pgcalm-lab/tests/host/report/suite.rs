@@ -394,6 +394,13 @@ fn sections_that_are_not_renewed_stay() {
     for gone in ["old won", "Gone", "Old words", "## The row even"] {
         assert!(!new.contains(gone), "{gone}: {new}");
     }
+    // The matrix says what these say, and the JSON document has them all.
+    let result = suite.rows.iter().find(|row| row.name == "won").and_then(|row| row.report.as_ref()).unwrap();
+    let readings = result.document().readings;
+    assert!(!readings.is_empty());
+    for reading in readings {
+        assert!(result.text().contains(&reading) && !new.contains(&reading), "{reading}: {new}");
+    }
     // Nothing renewed: the same again.
     assert_eq!(markdown::render(&suite, &new, |_| false), new);
 }

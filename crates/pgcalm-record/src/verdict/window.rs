@@ -1,0 +1,132 @@
+//! The bad seconds that are judged, those before them, and what can be asked of them.
+
+use pgcalm_monitor::model::{Blocked, CheckpointPhase, WaitCause};
+
+use crate::baseline::Usual;
+use crate::incident::Stuck;
+use crate::second::{Disk, Second};
+use crate::stuck::{Place, place};
+
+/// Part of the sessions' time in locks from which on they pile up.
+pub const LOCK_SHARE: f64 = 0.4;
+
+/// What is judged.
+pub struct Window<'a> {
+    /// The bad seconds, and what lies between them.
+    pub during: Vec<&'a Second>,
+    /// The good seconds of the minute before.
+    pub before: Vec<&'a Second>,
+    /// What is usual.
+    pub usual: Usual,
+    /// Processes that slept uninterruptibly.
+    pub stuck: &'a [Stuck],
+}
+
+impl Window<'_> {
+    /// Part of the bad seconds of which this holds.
+    pub fn share(&self, holds: impl Fn(&Second) -> bool) -> f64 {
+        let count = self.during.iter().filter(|second| holds(second)).count();
+        if self.during.is_empty() { 0.0 } else { count as f64 / self.during.len() as f64 }
+    }
+
+    fn mean(seconds: &[&Second], of: impl Fn(&Second) -> Option<f64>) -> f64 {
+        let values: Vec<f64> = seconds.iter().filter_map(|second| of(second)).collect();
+        if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+    }
+
+    /// Mean over the bad seconds, and over those before.
+    pub fn means(&self, of: impl Fn(&Second) -> Option<f64>) -> (f64, f64) {
+        (Self::mean(&self.during, &of), Self::mean(&self.before, &of))
+    }
+
+    /// Part of the active sessions' time that was spent waiting for these.
+    pub fn waiting(&self, causes: &[WaitCause]) -> f64 {
+        let waits: u64 = self.during.iter().flat_map(|second| causes.iter().map(|cause| second.waiting(*cause))).sum();
+        let active: u64 = self.during.iter().map(|second| second.active).sum();
+        if active == 0 { 0.0 } else { waits as f64 / active as f64 }
+    }
+
+    /// Most sessions that waited for this at once.
+    pub fn most(&self, cause: WaitCause) -> u64 {
+        self.during.iter().map(|second| second.waiting(cause)).max().unwrap_or(0)
+    }
+
+    /// Part of the time in which sessions waited for reads, writes or syncs of any file.
+    pub fn waiting_for_io(&self) -> f64 {
+        use WaitCause::{DataIo, DataSync, OtherIo, Wal, WalLock};
+        self.waiting(&[DataIo, DataSync, OtherIo, Wal, WalLock])
+    }
+
+    /// Part of the looks at stuck processes that were there.
+    pub fn stuck_at(&self, wanted: Place) -> f64 {
+        let all: u64 = self.stuck.iter().map(|stuck| stuck.looks).sum();
+        let there = self.stuck.iter().filter(|stuck| place(&stuck.stack) == wanted);
+        let there: u64 = there.map(|stuck| stuck.looks).sum();
+        if all < 2 { 0.0 } else { there as f64 / all as f64 }
+    }
+
+    /// Part of the bad seconds in which a checkpoint was in one of these phases.
+    pub fn phase(&self, wanted: &[CheckpointPhase]) -> f64 {
+        self.share(|second| second.checkpoint.as_ref().is_some_and(|checkpoint| wanted.contains(&checkpoint.phase)))
+    }
+
+    /// Whether the checkpointer syncs files.
+    pub fn syncs(&self) -> bool {
+        let stuck = self.stuck.iter().any(|stuck| {
+            let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
+            stuck.process == "checkpointer" && stuck.looks >= 2 && stuck.stack.iter().any(syncs)
+        });
+        stuck || self.phase(&[CheckpointPhase::Sync]) >= 0.25
+    }
+
+    /// The disk that was busiest in the bad seconds, as it was in its busiest second.
+    pub fn disk(&self, of: fn(&Second) -> Option<&Disk>) -> Option<&Disk> {
+        let disks = self.during.iter().filter_map(|second| of(second));
+        disks.max_by(|a, b| {
+            (a.cap_share(), a.busy).partial_cmp(&(b.cap_share(), b.busy)).unwrap_or(std::cmp::Ordering::Equal)
+        })
+    }
+
+    /// Part of the bad seconds in which that disk was at its cap.
+    pub fn is_full(&self, of: fn(&Second) -> Option<&Disk>) -> f64 {
+        self.share(|second| of(second).is_some_and(Disk::is_full))
+    }
+
+    /// The last known checkpoint of the bad seconds, in words.
+    pub fn checkpoint(&self) -> String {
+        let under_way = |second: &&&Second| {
+            second.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.phase != CheckpointPhase::Idle)
+        };
+        let checkpoint = self.during.iter().find(under_way).and_then(|second| second.checkpoint.as_ref());
+        let requested = self.grown(|second| second.checkpoints_requested);
+        let timed = self.grown(|second| second.checkpoints_timed);
+        let waited_for = |second: &&Second| second.events.iter().any(|(event, _)| event.starts_with("IPC:Checkpoint"));
+        match checkpoint.and_then(|checkpoint| checkpoint.reason.as_deref()) {
+            None if self.during.iter().any(waited_for) => {
+                "A checkpoint that a session asked for and waited for (CHECKPOINT, or a database made or dropped)"
+                    .to_string()
+            }
+            Some(reason) => format!("A checkpoint ({reason})"),
+            None if requested && !timed => "A checkpoint (asked for, by WAL or a command)".to_string(),
+            None if timed && !requested => "A checkpoint (by time)".to_string(),
+            None => "A checkpoint".to_string(),
+        }
+    }
+
+    fn grown(&self, counter: fn(&Second) -> u64) -> bool {
+        let all = || self.before.iter().chain(&self.during).map(|second| counter(second)).filter(|count| *count > 0);
+        all().max() > all().min()
+    }
+
+    /// Whom the queue for locks stands behind: the longest wait for a process that waits for no lock itself.
+    pub fn head_of_lock_queue(&self) -> Option<&Blocked> {
+        let all = || self.during.iter().flat_map(|second| &second.blocked);
+        all().filter(|one| !all().any(|other| other.pid == one.by)).max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    }
+
+    /// Whether the sessions wait for one that does nothing: then no lack of memory or processors is why.
+    pub fn waits_for_idle_session(&self) -> bool {
+        let is_idle = |head: &Blocked| head.by_state.starts_with("idle");
+        self.waiting(&[WaitCause::Lock]) >= LOCK_SHARE && self.head_of_lock_queue().is_some_and(is_idle)
+    }
+}
