@@ -33,7 +33,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "error_latch.h"
+#include "errors.h"
 #include "miscadmin.h"
 
 /* Milliseconds between looks at what the other process does */

@@ -13,8 +13,7 @@
 
 #include "base/base.h"
 #include "fmgr.h"
-#include "pg_calm.h"
-#include "sharing.h"
+#include "shared.h"
 
 /* Between calls */
 #define TICK_MS 250

@@ -26,9 +26,7 @@
 
 #include "miscadmin.h"
 #include "map/map.h"
-#include "pg_calm.h"
-#include "test_settings.h"
-#include "worker_health.h"
+#include "shared.h"
 
 void
 worker_health_begin(void)

@@ -34,7 +34,7 @@
 #include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "utils/wait_event.h"
-#include "wal_ahead.h"
+#include "wal.h"
 
 /* Between looks; segments after the one in use that are looked for */
 #define LOOK_MS 100

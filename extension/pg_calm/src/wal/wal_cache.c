@@ -40,7 +40,7 @@
 #include "replication/slot.h"
 #include "replication/walsender_private.h"
 #include "storage/proc.h"
-#include "wal_cache.h"
+#include "wal.h"
 
 /* Dropped by one call at most, and least: a call takes a millisecond for some 16 MB */
 #define MOST_BYTES (64 * 1024 * 1024)
