@@ -11,7 +11,7 @@
  */
 #include "postgres.h"
 
-#include "checkpoint_stats.h"
+#include "checkpoint.h"
 #include "miscadmin.h"
 #include "shared/shared.h"
 

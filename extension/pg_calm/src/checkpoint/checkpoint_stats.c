@@ -21,7 +21,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "checkpoint_stats.h"
+#include "checkpoint.h"
 #include "pgstat.h"
 #include "shared/shared.h"
 #include "storage/shmem.h"

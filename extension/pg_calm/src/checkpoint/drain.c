@@ -34,8 +34,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "checkpoint_stats.h"
-#include "drain.h"
+#include "checkpoint.h"
 #include "map/map.h"
 #include "miscadmin.h"
 #include "pgstat.h"

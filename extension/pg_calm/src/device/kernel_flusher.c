@@ -39,7 +39,6 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kernel_flusher.h"
 #include "map/map.h"
 
 /* The kernel halves what it remembers of past writes in this time */
@@ -47,10 +46,6 @@
 
 static double our_writes = 0;
 static double all_writes = 0;
-static uint64 moved_operations = 0;
-static uint64 moved_sectors = 0;
-static uint64 written_operations = 0;
-static uint64 written_sectors = 0;
 
 /* First number of a file; false if there is none ("max", no such file) */
 static bool
@@ -139,12 +134,12 @@ is_whole_disk(int line_number, DeviceNumber device, const char *name)
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.  So is what the
- * layers below ours do.
+ * layers below ours do.  What our device has done since ever goes into flusher.
  * min_share and max_share become the least that our device has, and the most that it
  * may have.
  */
 static double
-written_share(double *min_share, double *max_share)
+written_share(KernelFlusher *flusher, double *min_share, double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
@@ -163,10 +158,8 @@ written_share(double *min_share, double *max_share)
 
 	*min_share = 0;
 	*max_share = 1;
-	moved_operations = 0;
-	moved_sectors = 0;
-	written_operations = 0;
-	written_sectors = 0;
+	flusher->operations = flusher->bytes = 0;
+	flusher->write_operations = flusher->write_bytes = 0;
 	file = open_host_file("/proc/diskstats");
 	if (file == NULL)
 		return 0;
@@ -191,10 +184,10 @@ written_share(double *min_share, double *max_share)
 		if (device_is_ours(device))
 		{
 			ours += sectors;
-			moved_operations += reads + writes;
-			moved_sectors += read_sectors + sectors;
-			written_operations += writes;
-			written_sectors += sectors;
+			flusher->operations += reads + writes;
+			flusher->bytes += (read_sectors + sectors) * 512;
+			flusher->write_operations += writes;
+			flusher->write_bytes += sectors * 512;
 			least = Min(least, device_bound(device, "min_ratio", 0));
 			*max_share = Min(*max_share, device_bound(device, "max_ratio", 1));
 			any = true;
@@ -281,12 +274,8 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
 		double min_share;
 		double max_share;
-		double share = written_share(&min_share, &max_share);
+		double share = written_share(flusher, &min_share, &max_share);
 
-		flusher->operations = moved_operations;
-		flusher->bytes = moved_sectors * 512;
-		flusher->write_operations = written_operations;
-		flusher->write_bytes = written_sectors * 512;
 		share = share * (1 - min_share) + min_share;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */

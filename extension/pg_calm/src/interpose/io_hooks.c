@@ -49,7 +49,6 @@
 #include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
-#include "io_hooks.h"
 #include "shared/shared.h"
 
 /* File descriptors that each have a place of their own; those beyond share as many */

@@ -14,7 +14,7 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "breaker.h"
+#include "worker.h"
 #include "breaker_law.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"

@@ -18,7 +18,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "breaker.h"
+#include "worker.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "device/device.h"
@@ -32,7 +32,6 @@
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "wal/wal.h"
-#include "worker.h"
 #include "writeback/writeback.h"
 
 /*

@@ -48,9 +48,8 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "bridge.h"
+#include "writeback.h"
 #include "base/base.h"
-#include "cachestat.h"
 #include "shared/shared.h"
 #include "port/pg_bitutils.h"
 

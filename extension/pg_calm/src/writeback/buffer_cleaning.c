@@ -26,7 +26,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "buffer_cleaning.h"
+#include "writeback.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/lwlock.h"

@@ -25,8 +25,7 @@
 
 #include <sys/stat.h>
 
-#include "buffer_cleaning.h"
-#include "cleaner.h"
+#include "writeback.h"
 #include "base/base.h"
 #include "miscadmin.h"
 #include "map/map.h"

@@ -31,7 +31,7 @@
 
 #include <math.h>
 
-#include "bridge.h"
+#include "writeback.h"
 #include "controller.h"
 
 /*

@@ -29,12 +29,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bridge.h"
+#include "writeback.h"
 #include "base/base.h"
-#include "cachestat.h"
-#include "flush.h"
-#include "flush_region.h"
-#include "open_files.h"
 #include "shared/shared.h"
 
 /* What may be written at once after a pause, if paced */

@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "latency_probe.h"
+#include "writeback.h"
 #include "shared/shared.h"
 
 /* RWB_WINDOW_NSEC (block/blk-wbt.c) has two of them */

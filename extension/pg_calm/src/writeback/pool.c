@@ -18,9 +18,7 @@
  */
 #include "postgres.h"
 
-#include "cleaner.h"
-#include "flush.h"
-#include "pool.h"
+#include "writeback.h"
 #include "shared/shared.h"
 #include "utils/memutils.h"
 
