@@ -52,12 +52,6 @@ static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, f
                                                         {"on", CALM_MODE_ON, false},
                                                         {NULL, 0, false}};
 
-static void define_settings(void);
-static void request_shared_memory(void);
-static void start_shared_memory(void);
-static bool check_rate(int *newval, void **extra, GucSource source);
-static bool check_rate_of_all(int *newval, void **extra, GucSource source);
-
 const char *
 calm_mode_name(int mode)
 {
@@ -190,18 +184,8 @@ start_shared_memory(void)
 		shared->caps.io_size = 1024 * 1024;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
-		pg_atomic_init_u64(&shared->counters.flushed_pages, 0);
-		pg_atomic_init_u64(&shared->counters.fsynced_pages, 0);
-		pg_atomic_init_u64(&shared->counters.kernel_flushed_pages, 0);
-		pg_atomic_init_u64(&shared->counters.bridged_pages, 0);
-		pg_atomic_init_u64(&shared->counters.unbridged_pages, 0);
-		pg_atomic_init_u64(&shared->counters.device_operations, 0);
-		pg_atomic_init_u64(&shared->counters.written_bytes, 0);
-		pg_atomic_init_u64(&shared->counters.suppressed_hints, 0);
-		pg_atomic_init_u64(&shared->counters.cleaned_buffers, 0);
-		pg_atomic_init_u64(&shared->counters.latency_probes, 0);
-		pg_atomic_init_u64(&shared->counters.wal_flushes, 0);
-		pg_atomic_init_u64(&shared->counters.wal_flush_us, 0);
+		for (int i = 0; i < sizeof(CalmCounters) / sizeof(pg_atomic_uint64); i++)
+			pg_atomic_init_u64((pg_atomic_uint64 *) &shared->counters + i, 0);
 		pg_atomic_init_u64(&shared->in_flight_pages, 0);
 		pg_atomic_init_u32(&shared->worker_pid, 0);
 		pg_atomic_init_u64(&shared->worker_beat_ms, 0);

@@ -24,10 +24,6 @@
 PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
 
-static Datum counter_datum(pg_atomic_uint64 *counter);
-static void add_reason(StringInfo reasons, const char *reason);
-static const char *worse_than_asked(const CalmShared *copy);
-
 static Datum
 counter_datum(pg_atomic_uint64 *counter)
 {

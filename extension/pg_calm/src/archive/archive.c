@@ -30,19 +30,10 @@
 #include <unistd.h>
 
 #include "archive.h"
-#include "archive_codec.h"
-#include "archive_jobs.h"
-#include "archive_stats.h"
-#include "archive_throttle.h"
-#include "archive_worker.h"
-#include "base/base.h"
 #include "miscadmin.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
-#include "storage/pmsignal.h"
-#include "storage/procsignal.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
@@ -65,51 +56,12 @@ static const struct config_enum_entry compression_options[] = {
 	{"zstd", ARCHIVE_COMPRESSION_ZSTD, false},
 	{NULL, 0, false}};
 
-static void define_settings(void);
-static void request_shared_memory(void);
-static void start_shared_memory(void);
-static bool check_directory(char **newval, void **extra, GucSource source);
-static bool check_compression(int *newval, void **extra, GucSource source);
-static bool archive_check_configured(CALM_ARCHIVE_STATE);
-static bool archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path);
-static void archive_shutdown(CALM_ARCHIVE_STATE);
-static void sync_directory(const ArchiveTarget *target);
-static bool stopping(void);
-
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
-
-CALM_DEFINE_ARCHIVE_MODULE(archive_check_configured, archive_file, archive_shutdown);
-
-static void
-define_settings(void)
-{
-	DefineCustomStringVariable(
-		"pg_calm_archive.directory", "Directory to which WAL files are archived.",
-		"Used with archive_library = 'pg_calm_archive'. An absolute path; empty: archiving is not configured.",
-		&calm_archive_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm_archive.workers", "Number of WAL files that are archived at the same time.",
-		"The archiver itself is one of the workers; the others take a place in max_worker_processes each.",
-		&calm_archive_workers, 2, 1, ARCHIVE_WORKERS_MAX, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("pg_calm_archive.compression", "Compression of archived WAL segments.",
-	                         "Timeline and backup history files are never compressed.",
-	                         &calm_archive_compression, ARCHIVE_COMPRESSION_NONE,
-	                         compression_options, PGC_SIGHUP, 0, check_compression, NULL, NULL);
-	DefineCustomIntVariable("pg_calm_archive.compression_level",
-	                        "Level of compression of archived WAL segments.",
-	                        "0 takes the library's default.", &calm_archive_compression_level, 0, 0,
-	                        19, PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_calm_archive.bandwidth",
-	                        "Kilobytes per second that may be written to the archive.",
-	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
-	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	MarkGUCPrefixReserved("pg_calm_archive");
-}
 
 static bool
 check_directory(char **newval, void **extra, GucSource source)
@@ -150,13 +102,38 @@ check_compression(int *newval, void **extra, GucSource source)
 }
 
 static void
+define_settings(void)
+{
+	DefineCustomStringVariable(
+		"pg_calm_archive.directory", "Directory to which WAL files are archived.",
+		"Used with archive_library = 'pg_calm_archive'. An absolute path; empty: archiving is not configured.",
+		&calm_archive_directory, "", PGC_SIGHUP, 0, check_directory, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm_archive.workers", "Number of WAL files that are archived at the same time.",
+		"The archiver itself is one of the workers; the others take a place in max_worker_processes each.",
+		&calm_archive_workers, 2, 1, ARCHIVE_WORKERS_MAX, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_calm_archive.compression", "Compression of archived WAL segments.",
+	                         "Timeline and backup history files are never compressed.",
+	                         &calm_archive_compression, ARCHIVE_COMPRESSION_NONE,
+	                         compression_options, PGC_SIGHUP, 0, check_compression, NULL, NULL);
+	DefineCustomIntVariable("pg_calm_archive.compression_level",
+	                        "Level of compression of archived WAL segments.",
+	                        "0 takes the library's default.", &calm_archive_compression_level, 0, 0,
+	                        19, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_calm_archive.bandwidth",
+	                        "Kilobytes per second that may be written to the archive.",
+	                        "All workers together; 0 means unlimited.", &calm_archive_bandwidth, 0,
+	                        0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("pg_calm_archive");
+}
+
+static void
 request_shared_memory(void)
 {
 	if (previous_shmem_request)
 		previous_shmem_request();
 	RequestAddinShmemSpace(archive_jobs_size());
 	RequestAddinShmemSpace(archive_stats_size());
-	RequestAddinShmemSpace(archive_throttle_size());
 	RequestNamedLWLockTranche("pg_calm archive jobs", 1);
 }
 
@@ -168,7 +145,6 @@ start_shared_memory(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	archive_jobs_start();
 	archive_stats_start();
-	archive_throttle_start();
 	LWLockRelease(AddinShmemInitLock);
 	loaded = true;
 }
@@ -209,15 +185,6 @@ archive_check_configured(CALM_ARCHIVE_STATE)
 		return true;
 	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm_archive.directory");
 	return false;
-}
-
-/* What the archiver has to stop for in the middle of a file (pgarch.c) */
-static bool
-stopping(void)
-{
-	if (ProcSignalBarrierPending)
-		ProcessProcSignalBarrier();
-	return ShutdownRequestPending || !PostmasterIsAlive();
 }
 
 /* Make all files durable that were renamed so far */
@@ -287,12 +254,12 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 
 		if (state == ARCHIVE_JOB_DURABLE)
 		{
-			(void) archive_jobs_finish(file, &result);
+			archive_jobs_finish(file, &result);
 			archive_stats_acknowledged(file, &result);
 			ok = true;
 			break;
 		}
-		if (stopping())
+		if (archive_jobs_stopping())
 			break;
 		if (state == ARCHIVE_JOB_FAILED)
 		{
@@ -303,7 +270,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 				tried = true;
 				continue;
 			}
-			(void) archive_jobs_finish(file, &result);
+			archive_jobs_finish(file, &result);
 			archive_stats_failed(file, result.error);
 			ereport(WARNING,
 			        (errmsg("pg_calm_archive: could not archive WAL file \"%s\": %s", file,
@@ -312,8 +279,8 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			break;
 		}
 		if (state == ARCHIVE_JOB_RENAMED &&
-		    (archive_jobs_queued() == 0 ||
-		     archive_jobs_renamed() >= FILES_SYNCED * calm_archive_workers))
+		    (archive_jobs_count(ARCHIVE_JOB_QUEUED) == 0 ||
+		     archive_jobs_count(ARCHIVE_JOB_RENAMED) >= FILES_SYNCED * calm_archive_workers))
 		{
 			sync_directory(&target);
 			tried = true;
@@ -342,8 +309,5 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 	return ok;
 }
 
-static void
-archive_shutdown(CALM_ARCHIVE_STATE)
-{
-	/* workers finish what they are copying; the next archiver finds it */
-}
+/* No callback at the end: workers finish what they are copying, and the next archiver finds it */
+CALM_DEFINE_ARCHIVE_MODULE(archive_check_configured, archive_file);

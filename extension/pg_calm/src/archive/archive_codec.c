@@ -21,9 +21,9 @@
 #include <zstd.h>
 #endif
 
-#include "archive_codec.h"
+#include "archive.h"
 
-struct ArchiveEncoder
+static struct
 {
 	ArchiveCompression compression;
 	char *output;
@@ -35,9 +35,9 @@ struct ArchiveEncoder
 #ifdef CALM_WITH_ZSTD
 	ZSTD_CCtx *zstd;
 #endif
-};
+} encoder;
 
-struct ArchiveDecoder
+static struct
 {
 	ArchiveCompression compression;
 	int fd;
@@ -52,63 +52,46 @@ struct ArchiveDecoder
 #ifdef CALM_WITH_ZSTD
 	ZSTD_DCtx *zstd;
 #endif
-};
+} decoder;
 
 static char error[256];
 
-static bool fail(const char *what, const char *why);
+/* By ArchiveCompression */
+static const struct
+{
+	const char *name;
+	const char *suffix;
+	bool available;
+} codecs[ARCHIVE_COMPRESSIONS] = {
+	[ARCHIVE_COMPRESSION_NONE] = {"none", "", true},
+#ifdef CALM_WITH_LZ4
+	[ARCHIVE_COMPRESSION_LZ4] = {"lz4", ".lz4", true},
+#else
+	[ARCHIVE_COMPRESSION_LZ4] = {"lz4", ".lz4", false},
+#endif
+#ifdef CALM_WITH_ZSTD
+	[ARCHIVE_COMPRESSION_ZSTD] = {"zstd", ".zst", true},
+#else
+	[ARCHIVE_COMPRESSION_ZSTD] = {"zstd", ".zst", false},
+#endif
+};
 
 const char *
 archive_codec_suffix(ArchiveCompression compression)
 {
-	switch (compression)
-	{
-		case ARCHIVE_COMPRESSION_LZ4:
-			return ".lz4";
-		case ARCHIVE_COMPRESSION_ZSTD:
-			return ".zst";
-		case ARCHIVE_COMPRESSION_NONE:
-			break;
-	}
-	return "";
+	return codecs[compression].suffix;
 }
 
 const char *
 archive_codec_name(ArchiveCompression compression)
 {
-	switch (compression)
-	{
-		case ARCHIVE_COMPRESSION_LZ4:
-			return "lz4";
-		case ARCHIVE_COMPRESSION_ZSTD:
-			return "zstd";
-		case ARCHIVE_COMPRESSION_NONE:
-			break;
-	}
-	return "none";
+	return codecs[compression].name;
 }
 
 bool
 archive_codec_available(ArchiveCompression compression)
 {
-	switch (compression)
-	{
-		case ARCHIVE_COMPRESSION_NONE:
-			return true;
-		case ARCHIVE_COMPRESSION_LZ4:
-#ifdef CALM_WITH_LZ4
-			return true;
-#else
-			return false;
-#endif
-		case ARCHIVE_COMPRESSION_ZSTD:
-#ifdef CALM_WITH_ZSTD
-			return true;
-#else
-			return false;
-#endif
-	}
-	return false;
+	return codecs[compression].available;
 }
 
 const char *
@@ -125,17 +108,12 @@ fail(const char *what, const char *why)
 }
 
 /* A stream of a known length; level 0 is the library's default */
-ArchiveEncoder *
+bool
 archive_encoder_begin(ArchiveCompression compression, int level, uint64 content_size)
 {
-	ArchiveEncoder *encoder = calloc(1, sizeof(ArchiveEncoder));
-
-	if (encoder == NULL)
-	{
-		fail("compression", "out of memory");
-		return NULL;
-	}
-	encoder->compression = compression;
+	encoder.compression = compression;
+	if (compression == ARCHIVE_COMPRESSION_NONE)
+		return true;
 #ifdef CALM_WITH_LZ4
 	if (compression == ARCHIVE_COMPRESSION_LZ4)
 	{
@@ -144,18 +122,18 @@ archive_encoder_begin(ArchiveCompression compression, int level, uint64 content_
 		                  .contentSize = content_size},
 			.compressionLevel = level};
 
-		encoder->capacity = LZ4F_compressBound(ARCHIVE_PIECE, &preferences) + LZ4F_HEADER_SIZE_MAX;
-		encoder->output = malloc(encoder->capacity);
-		if (encoder->output != NULL &&
-		    !LZ4F_isError(LZ4F_createCompressionContext(&encoder->lz4, LZ4F_VERSION)))
+		encoder.capacity = LZ4F_compressBound(ARCHIVE_PIECE, &preferences) + LZ4F_HEADER_SIZE_MAX;
+		encoder.output = malloc(encoder.capacity);
+		if (encoder.output != NULL &&
+		    !LZ4F_isError(LZ4F_createCompressionContext(&encoder.lz4, LZ4F_VERSION)))
 		{
 			size_t result =
-				LZ4F_compressBegin(encoder->lz4, encoder->output, encoder->capacity, &preferences);
+				LZ4F_compressBegin(encoder.lz4, encoder.output, encoder.capacity, &preferences);
 
 			if (!LZ4F_isError(result))
 			{
-				encoder->lz4_header = result;
-				return encoder;
+				encoder.lz4_header = result;
+				return true;
 			}
 		}
 	}
@@ -164,19 +142,18 @@ archive_encoder_begin(ArchiveCompression compression, int level, uint64 content_
 	if (compression == ARCHIVE_COMPRESSION_ZSTD)
 	{
 		/* it keeps back at most one block between calls */
-		encoder->capacity = ZSTD_compressBound(ARCHIVE_PIECE) + 2 * ZSTD_CStreamOutSize();
-		encoder->output = malloc(encoder->capacity);
-		encoder->zstd = ZSTD_createCCtx();
-		if (encoder->output != NULL && encoder->zstd != NULL &&
-		    !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, level)) &&
-		    !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_checksumFlag, 1)) &&
-		    !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(encoder->zstd, content_size)))
-			return encoder;
+		encoder.capacity = ZSTD_compressBound(ARCHIVE_PIECE) + 2 * ZSTD_CStreamOutSize();
+		encoder.output = malloc(encoder.capacity);
+		encoder.zstd = ZSTD_createCCtx();
+		if (encoder.output != NULL && encoder.zstd != NULL &&
+		    !ZSTD_isError(ZSTD_CCtx_setParameter(encoder.zstd, ZSTD_c_compressionLevel, level)) &&
+		    !ZSTD_isError(ZSTD_CCtx_setParameter(encoder.zstd, ZSTD_c_checksumFlag, 1)) &&
+		    !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(encoder.zstd, content_size)))
+			return true;
 	}
 #endif
-	fail(archive_codec_name(compression), "could not start compression");
-	archive_encoder_end(encoder);
-	return NULL;
+	archive_encoder_end();
+	return fail(archive_codec_name(compression), "could not start compression");
 }
 
 /*
@@ -184,24 +161,30 @@ archive_encoder_begin(ArchiveCompression compression, int level, uint64 content_
  * What comes out, maybe nothing, stays valid until the next call.
  */
 bool
-archive_encoder_step(ArchiveEncoder *encoder, const void *input, size_t length, bool last,
-                     const void **output, size_t *output_length)
+archive_encoder_step(const void *input, size_t length, bool last, const void **output,
+                     size_t *output_length)
 {
-	*output = encoder->output;
-#ifdef CALM_WITH_LZ4
-	if (encoder->compression == ARCHIVE_COMPRESSION_LZ4)
+	if (encoder.compression == ARCHIVE_COMPRESSION_NONE)
 	{
-		size_t filled = encoder->lz4_header;
+		*output = input;
+		*output_length = length;
+		return true;
+	}
+	*output = encoder.output;
+#ifdef CALM_WITH_LZ4
+	if (encoder.compression == ARCHIVE_COMPRESSION_LZ4)
+	{
+		size_t filled = encoder.lz4_header;
 		size_t result;
 
-		encoder->lz4_header = 0;
-		result = LZ4F_compressUpdate(encoder->lz4, encoder->output + filled,
-		                             encoder->capacity - filled, input, length, NULL);
+		encoder.lz4_header = 0;
+		result = LZ4F_compressUpdate(encoder.lz4, encoder.output + filled,
+		                             encoder.capacity - filled, input, length, NULL);
 		if (!LZ4F_isError(result))
 		{
 			filled += result;
-			result = last ? LZ4F_compressEnd(encoder->lz4, encoder->output + filled,
-			                                 encoder->capacity - filled, NULL) :
+			result = last ? LZ4F_compressEnd(encoder.lz4, encoder.output + filled,
+			                                 encoder.capacity - filled, NULL) :
 			                0;
 		}
 		if (LZ4F_isError(result))
@@ -211,16 +194,16 @@ archive_encoder_step(ArchiveEncoder *encoder, const void *input, size_t length, 
 	}
 #endif
 #ifdef CALM_WITH_ZSTD
-	if (encoder->compression == ARCHIVE_COMPRESSION_ZSTD)
+	if (encoder.compression == ARCHIVE_COMPRESSION_ZSTD)
 	{
 		ZSTD_inBuffer in = {.src = input, .size = length};
-		ZSTD_outBuffer out = {.dst = encoder->output, .size = encoder->capacity};
+		ZSTD_outBuffer out = {.dst = encoder.output, .size = encoder.capacity};
 		size_t result;
 
 		do
 		{
 			result =
-				ZSTD_compressStream2(encoder->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+				ZSTD_compressStream2(encoder.zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
 			if (ZSTD_isError(result))
 				return fail("zstd", ZSTD_getErrorName(result));
 			if (out.pos == out.size && (in.pos < in.size || (last && result != 0)))
@@ -234,58 +217,45 @@ archive_encoder_step(ArchiveEncoder *encoder, const void *input, size_t length, 
 }
 
 void
-archive_encoder_end(ArchiveEncoder *encoder)
+archive_encoder_end(void)
 {
 #ifdef CALM_WITH_LZ4
-	(void) LZ4F_freeCompressionContext(encoder->lz4);
+	(void) LZ4F_freeCompressionContext(encoder.lz4);
 #endif
 #ifdef CALM_WITH_ZSTD
-	(void) ZSTD_freeCCtx(encoder->zstd);
+	(void) ZSTD_freeCCtx(encoder.zstd);
 #endif
-	free(encoder->output);
-	free(encoder);
+	free(encoder.output);
+	memset(&encoder, 0, sizeof(encoder));
 }
 
 /* Of a file from its beginning, which stays open and the caller's */
-ArchiveDecoder *
+bool
 archive_decoder_begin(ArchiveCompression compression, int fd)
 {
-	ArchiveDecoder *decoder = calloc(1, sizeof(ArchiveDecoder));
-	bool ok = false;
+	bool ok;
 
-	if (decoder == NULL)
-	{
-		fail("decompression", "out of memory");
-		return NULL;
-	}
-	decoder->compression = compression;
-	decoder->fd = fd;
-	decoder->input = malloc(ARCHIVE_PIECE);
-	ok = decoder->input != NULL;
-	if (!archive_codec_available(compression))
-	{
-		fail(archive_codec_name(compression), "not built in");
-		archive_decoder_end(decoder);
-		return NULL;
-	}
+	decoder.compression = compression;
+	decoder.fd = fd;
+	decoder.input = malloc(ARCHIVE_PIECE);
+	ok = decoder.input != NULL && archive_codec_available(compression);
 #ifdef CALM_WITH_LZ4
 	if (compression == ARCHIVE_COMPRESSION_LZ4)
-		ok = ok && !LZ4F_isError(LZ4F_createDecompressionContext(&decoder->lz4, LZ4F_VERSION));
+		ok = ok && !LZ4F_isError(LZ4F_createDecompressionContext(&decoder.lz4, LZ4F_VERSION));
 #endif
 #ifdef CALM_WITH_ZSTD
 	if (compression == ARCHIVE_COMPRESSION_ZSTD)
 	{
-		decoder->zstd = ZSTD_createDCtx();
-		ok = ok && decoder->zstd != NULL;
+		decoder.zstd = ZSTD_createDCtx();
+		ok = ok && decoder.zstd != NULL;
 	}
 #endif
-	if (!ok)
-	{
-		fail(archive_codec_name(compression), "could not start decompression");
-		archive_decoder_end(decoder);
-		return NULL;
-	}
-	return decoder;
+	if (ok)
+		return true;
+	archive_decoder_end();
+	return fail(archive_codec_name(compression), archive_codec_available(compression) ?
+	                                                 "could not start decompression" :
+	                                                 "not built in");
 }
 
 /*
@@ -293,73 +263,83 @@ archive_decoder_begin(ArchiveCompression compression, int fd)
  * is over, and was what its checksum says.
  */
 bool
-archive_decoder_read(ArchiveDecoder *decoder, void *output, size_t capacity, size_t *length)
+archive_decoder_read(void *output, size_t capacity, size_t *length)
 {
-	const char *name = archive_codec_name(decoder->compression);
+	const char *name = archive_codec_name(decoder.compression);
 
 	*length = 0;
 	while (*length < capacity)
 	{
-		if (decoder->position == decoder->length && !decoder->output_full)
+		if (decoder.position == decoder.length && !decoder.output_full)
 		{
-			ssize_t got = read(decoder->fd, decoder->input, ARCHIVE_PIECE);
+			ssize_t got = read(decoder.fd, decoder.input, ARCHIVE_PIECE);
 
 			if (got < 0 && errno == EINTR)
 				continue;
 			if (got < 0)
 				return fail(name, strerror(errno));
 			if (got == 0)
-				return decoder->frame_ended ? true : fail(name, "the file is cut short");
-			decoder->position = 0;
-			decoder->length = (size_t) got;
+				return decoder.frame_ended || decoder.compression == ARCHIVE_COMPRESSION_NONE ?
+				           true :
+				           fail(name, "the file is cut short");
+			decoder.position = 0;
+			decoder.length = (size_t) got;
 		}
-		decoder->output_full = false;
-		if (decoder->frame_ended)
+		decoder.output_full = false;
+		if (decoder.frame_ended)
 			return fail(name, "there is something after the end of the frame");
-#ifdef CALM_WITH_LZ4
-		if (decoder->compression == ARCHIVE_COMPRESSION_LZ4)
+		if (decoder.compression == ARCHIVE_COMPRESSION_NONE)
 		{
-			size_t in = decoder->length - decoder->position;
+			size_t bytes = Min(decoder.length - decoder.position, capacity - *length);
+
+			memcpy((char *) output + *length, decoder.input + decoder.position, bytes);
+			decoder.position += bytes;
+			*length += bytes;
+		}
+#ifdef CALM_WITH_LZ4
+		if (decoder.compression == ARCHIVE_COMPRESSION_LZ4)
+		{
+			size_t in = decoder.length - decoder.position;
 			size_t out = capacity - *length;
-			size_t result = LZ4F_decompress(decoder->lz4, (char *) output + *length, &out,
-			                                decoder->input + decoder->position, &in, NULL);
+			size_t result = LZ4F_decompress(decoder.lz4, (char *) output + *length, &out,
+			                                decoder.input + decoder.position, &in, NULL);
 
 			if (LZ4F_isError(result))
 				return fail(name, LZ4F_getErrorName(result));
-			decoder->position += in;
+			decoder.position += in;
 			*length += out;
-			decoder->frame_ended = result == 0;
+			decoder.frame_ended = result == 0;
 		}
 #endif
 #ifdef CALM_WITH_ZSTD
-		if (decoder->compression == ARCHIVE_COMPRESSION_ZSTD)
+		if (decoder.compression == ARCHIVE_COMPRESSION_ZSTD)
 		{
 			ZSTD_inBuffer in = {
-				.src = decoder->input, .size = decoder->length, .pos = decoder->position};
+				.src = decoder.input, .size = decoder.length, .pos = decoder.position};
 			ZSTD_outBuffer out = {.dst = output, .size = capacity, .pos = *length};
-			size_t result = ZSTD_decompressStream(decoder->zstd, &out, &in);
+			size_t result = ZSTD_decompressStream(decoder.zstd, &out, &in);
 
 			if (ZSTD_isError(result))
 				return fail(name, ZSTD_getErrorName(result));
-			decoder->position = in.pos;
+			decoder.position = in.pos;
 			*length = out.pos;
-			decoder->frame_ended = result == 0;
+			decoder.frame_ended = result == 0;
 		}
 #endif
-		decoder->output_full = *length == capacity && !decoder->frame_ended;
+		decoder.output_full = *length == capacity && !decoder.frame_ended;
 	}
 	return true;
 }
 
 void
-archive_decoder_end(ArchiveDecoder *decoder)
+archive_decoder_end(void)
 {
 #ifdef CALM_WITH_LZ4
-	(void) LZ4F_freeDecompressionContext(decoder->lz4);
+	(void) LZ4F_freeDecompressionContext(decoder.lz4);
 #endif
 #ifdef CALM_WITH_ZSTD
-	(void) ZSTD_freeDCtx(decoder->zstd);
+	(void) ZSTD_freeDCtx(decoder.zstd);
 #endif
-	free(decoder->input);
-	free(decoder);
+	free(decoder.input);
+	memset(&decoder, 0, sizeof(decoder));
 }

@@ -39,11 +39,9 @@
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "archive_copy.h"
-#include "archive_throttle.h"
+#include "archive.h"
 #include "common/file_perm.h"
 #include "common/hashfn.h"
-#include "base/base.h"
 #include "miscadmin.h"
 
 #define TEMPORARY_PREFIX ".pgcalm-tmp."
@@ -55,16 +53,13 @@
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 /* One copy under way */
 typedef struct Copy
 {
 	const char *name;
 	const ArchiveTarget *target;
-	ArchiveInterrupted interrupted;
+	ArchiveMayGoOn may_go_on;
 	ArchiveCopyResult *result;
 	int directory; /* descriptors, -1 if not open */
 	int source;
@@ -81,24 +76,7 @@ typedef enum Comparison
 	COMPARISON_REFUSED, /* different, or can't be told: the result says why */
 } Comparison;
 
-static char *piece(int number);
-static void owner_prefix(char *prefix, size_t size);
 static bool failed(Copy *copy, const char *format, ...) pg_attribute_printf(2, 3);
-static bool is_segment(const char *name);
-static bool same_file(const struct stat *a, const struct stat *b);
-static ssize_t read_fully(int fd, char *buffer, size_t length);
-static bool write_fully(int fd, const char *buffer, size_t length);
-static Comparison compare_existing(Copy *copy, ArchiveCompression compression);
-static Comparison find_existing(Copy *copy);
-static bool may_offload(Copy *copy);
-static bool after_write(Copy *copy, uint64 *started, size_t length, bool last);
-static bool offload(Copy *copy, bool *unsupported);
-static bool copy_plain(Copy *copy);
-static bool copy_compressed(Copy *copy);
-static bool open_temporary(Copy *copy);
-static bool still_wal(Copy *copy);
-static bool rename_temporary(Copy *copy, bool *taken);
-static bool copy_file(Copy *copy);
 
 /* Two buffers of a process, made when they are first needed; NULL: no memory */
 static char *
@@ -139,6 +117,13 @@ failed(Copy *copy, const char *format, ...)
 	vsnprintf(copy->result->error, sizeof(copy->result->error), format, arguments);
 	va_end(arguments);
 	return false;
+}
+
+/* Likewise of a file in the archive, by the errno of now */
+static bool
+failed_file(Copy *copy, const char *what, const char *name)
+{
+	return failed(copy, "could not %s \"%s/%s\": %m", what, copy->target->directory, name);
 }
 
 /* Whether a name stands for a whole segment, which has to have its length */
@@ -204,20 +189,69 @@ write_fully(int fd, const char *buffer, size_t length)
 }
 
 /*
- * Compare a file of the archive with the WAL file.  It is synced first and its
- * pages are dropped, so that what is compared is what the device has.
+ * Whether an open file of the archive has the WAL file's content.  It is synced first and
+ * its pages are dropped, so that what is compared is what the device has.
  */
+static bool
+same_content(Copy *copy, int fd, const char *name, ArchiveCompression compression)
+{
+	const char *directory = copy->target->directory;
+	char *ours = piece(0);
+	char *theirs = piece(1);
+	uint64 compared = 0;
+	size_t length;
+	struct stat source;
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return failed(copy, "existing archive file \"%s/%s\" is not a regular file", directory,
+		              name);
+	if (fstat(copy->source, &source) != 0 || same_file(&source, &st))
+		return failed(copy, "archive file \"%s/%s\" is the WAL file itself, by another name",
+		              directory, name);
+	if (fsync(fd) != 0)
+		return failed_file(copy, "fsync existing archive file", name);
+	copy->result->file_syncs++;
+	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+
+	if (compression == ARCHIVE_COMPRESSION_NONE && (uint64) st.st_size != copy->source_size)
+		return failed(
+			copy,
+			"archive file \"%s/%s\" exists with different content: %lld bytes instead of %llu",
+			directory, name, (long long) st.st_size, (unsigned long long) copy->source_size);
+	if (!archive_decoder_begin(compression, fd))
+		return failed(copy, "could not read existing archive file \"%s/%s\": %s", directory, name,
+		              archive_codec_error());
+	if (lseek(copy->source, 0, SEEK_SET) != 0 || ours == NULL || theirs == NULL)
+		return failed(copy, "could not compare existing archive file \"%s/%s\": %s", directory,
+		              name, ours && theirs ? strerror(errno) : "out of memory");
+	do
+	{
+		ssize_t own = read_fully(copy->source, ours, ARCHIVE_PIECE);
+
+		if (own < 0)
+			return failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
+		if (!archive_decoder_read(theirs, ARCHIVE_PIECE, &length))
+			return failed(copy, "existing archive file \"%s/%s\" is damaged or can't be read: %s",
+			              directory, name, archive_codec_error());
+		if (length != (size_t) own || memcmp(ours, theirs, length) != 0)
+			return failed(
+				copy,
+				"archive file \"%s/%s\" exists with different content, from byte %llu or later",
+				directory, name, (unsigned long long) compared);
+		compared += length;
+		if (length == ARCHIVE_PIECE && !copy->may_go_on(0))
+			return failed(copy, "interrupted by a shutdown");
+	} while (length == ARCHIVE_PIECE);
+	return true;
+}
+
+/* Compare a file of the archive with the WAL file */
 static Comparison
 compare_existing(Copy *copy, ArchiveCompression compression)
 {
 	char name[NAME_LENGTH];
-	Comparison comparison = COMPARISON_REFUSED;
-	ArchiveDecoder *decoder = NULL;
-	char *ours = piece(0);
-	char *theirs = piece(1);
-	uint64 compared = 0;
-	struct stat source;
-	struct stat st;
+	bool same;
 	int fd;
 
 	snprintf(name, sizeof(name), "%s%s", copy->name, archive_codec_suffix(compression));
@@ -226,110 +260,14 @@ compare_existing(Copy *copy, ArchiveCompression compression)
 		return COMPARISON_ABSENT;
 	if (fd < 0)
 	{
-		failed(copy, "could not open existing archive file \"%s/%s\": %m", copy->target->directory,
-		       name);
+		failed_file(copy, "open existing archive file", name);
 		return COMPARISON_REFUSED;
 	}
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-	{
-		failed(copy, "existing archive file \"%s/%s\" is not a regular file",
-		       copy->target->directory, name);
-		goto done;
-	}
-	if (fstat(copy->source, &source) != 0 || same_file(&source, &st))
-	{
-		failed(copy, "archive file \"%s/%s\" is the WAL file itself, by another name",
-		       copy->target->directory, name);
-		goto done;
-	}
-	if (fsync(fd) != 0)
-	{
-		failed(copy, "could not fsync existing archive file \"%s/%s\": %m", copy->target->directory,
-		       name);
-		goto done;
-	}
-	copy->result->file_syncs++;
-	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-
-	if (compression != ARCHIVE_COMPRESSION_NONE)
-	{
-		decoder = archive_decoder_begin(compression, fd);
-		if (decoder == NULL)
-		{
-			failed(copy, "could not read existing archive file \"%s/%s\": %s",
-			       copy->target->directory, name, archive_codec_error());
-			goto done;
-		}
-	}
-	else if ((uint64) st.st_size != copy->source_size)
-	{
-		failed(copy,
-		       "archive file \"%s/%s\" exists with different content: %lld bytes instead of %llu",
-		       copy->target->directory, name, (long long) st.st_size,
-		       (unsigned long long) copy->source_size);
-		goto done;
-	}
-	if (lseek(copy->source, 0, SEEK_SET) != 0 || ours == NULL || theirs == NULL)
-	{
-		failed(copy, "could not compare existing archive file \"%s/%s\": %s",
-		       copy->target->directory, name, ours && theirs ? strerror(errno) : "out of memory");
-		goto done;
-	}
-	for (;;)
-	{
-		ssize_t own = read_fully(copy->source, ours, ARCHIVE_PIECE);
-		size_t theirs_length;
-
-		if (own < 0)
-		{
-			failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
-			goto done;
-		}
-		if (decoder != NULL)
-		{
-			if (!archive_decoder_read(decoder, theirs, ARCHIVE_PIECE, &theirs_length))
-			{
-				failed(copy, "existing archive file \"%s/%s\" is damaged: %s",
-				       copy->target->directory, name, archive_codec_error());
-				goto done;
-			}
-		}
-		else
-		{
-			ssize_t got = read_fully(fd, theirs, ARCHIVE_PIECE);
-
-			if (got < 0)
-			{
-				failed(copy, "could not read existing archive file \"%s/%s\": %m",
-				       copy->target->directory, name);
-				goto done;
-			}
-			theirs_length = (size_t) got;
-		}
-		if (theirs_length != (size_t) own || memcmp(ours, theirs, theirs_length) != 0)
-		{
-			failed(copy,
-			       "archive file \"%s/%s\" exists with different content, from byte %llu or later",
-			       copy->target->directory, name, (unsigned long long) compared);
-			goto done;
-		}
-		compared += theirs_length;
-		if (theirs_length < ARCHIVE_PIECE)
-			break;
-		if (copy->interrupted())
-		{
-			failed(copy, "interrupted by a shutdown");
-			goto done;
-		}
-	}
-	comparison = COMPARISON_SAME;
-
-done:
-	if (decoder != NULL)
-		archive_decoder_end(decoder);
+	same = same_content(copy, fd, name, compression);
+	archive_decoder_end();
 	(void) posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	(void) close(fd);
-	return comparison;
+	return same ? COMPARISON_SAME : COMPARISON_REFUSED;
 }
 
 /* In whatever compression; if there are several, all have to be right */
@@ -386,22 +324,20 @@ after_write(Copy *copy, uint64 *started, size_t length, bool last)
 		                    (off_t) (copy->result->written_bytes - *started),
 		                    SYNC_FILE_RANGE_WRITE) != 0 &&
 		    errno != ENOSYS && errno != EOPNOTSUPP && errno != ESPIPE)
-			return failed(copy, "could not write back file \"%s/%s\": %m", copy->target->directory,
-			              copy->temporary_name);
+			return failed_file(copy, "write back file", copy->temporary_name);
 		*started = copy->result->written_bytes;
 	}
-	if (copy->interrupted() || !archive_throttle(length, copy->interrupted))
+	if (!copy->may_go_on(length))
 		return failed(copy, "interrupted by a shutdown");
 	return true;
 }
 
-/* The kernel copies, or says that it can't before it has copied anything */
+/* The kernel copies; false without an error if it can't, before it has copied anything */
 static bool
-offload(Copy *copy, bool *unsupported)
+offload(Copy *copy)
 {
 	uint64 started = 0;
 
-	*unsupported = false;
 	while (copy->result->written_bytes < copy->source_size)
 	{
 		uint64 left = copy->source_size - copy->result->written_bytes;
@@ -411,10 +347,7 @@ offload(Copy *copy, bool *unsupported)
 		if (copied < 0 && errno == EINTR)
 			continue;
 		if (copied <= 0 && copy->result->written_bytes == 0)
-		{
-			*unsupported = true;
 			return false;
-		}
 		if (copied == 0)
 			return failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
 		if (copied < 0)
@@ -427,92 +360,60 @@ offload(Copy *copy, bool *unsupported)
 }
 
 static bool
-copy_plain(Copy *copy)
-{
-	char *buffer = piece(0);
-	uint64 started = 0;
-
-	if (may_offload(copy))
-	{
-		bool unsupported;
-
-		if (offload(copy, &unsupported))
-			return true;
-		if (!unsupported)
-			return false;
-	}
-	if (buffer == NULL)
-		return failed(copy, "out of memory");
-	while (copy->result->written_bytes < copy->source_size)
-	{
-		uint64 left = copy->source_size - copy->result->written_bytes;
-		ssize_t got = read_fully(copy->source, buffer, (size_t) Min(left, ARCHIVE_PIECE));
-
-		if (got < 0)
-			return failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
-		if (got == 0)
-			return failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
-		if (!write_fully(copy->temporary, buffer, (size_t) got))
-			return failed(copy, "could not write file \"%s/%s\": %m", copy->target->directory,
-			              copy->temporary_name);
-		if (!after_write(copy, &started, (size_t) got, (uint64) got == left))
-			return false;
-	}
-	return true;
-}
-
-static bool
-copy_compressed(Copy *copy)
+copy_content(Copy *copy, ArchiveCompression compression)
 {
 	char *buffer = piece(0);
 	uint64 done = 0;
 	uint64 started = 0;
 	bool ok = true;
-	ArchiveEncoder *encoder =
-		archive_encoder_begin(copy->target->compression, copy->target->level, copy->source_size);
 
-	if (encoder == NULL)
+	if (compression == ARCHIVE_COMPRESSION_NONE && may_offload(copy))
+	{
+		if (offload(copy))
+			return true;
+		if (copy->result->error[0] != '\0')
+			return false;
+	}
+	if (buffer == NULL)
+		return failed(copy, "out of memory");
+	if (!archive_encoder_begin(compression, copy->target->level, copy->source_size))
 		return failed(copy, "could not compress file \"" XLOGDIR "/%s\": %s", copy->name,
 		              archive_codec_error());
 	while (ok && done < copy->source_size)
 	{
 		size_t wanted = (size_t) Min(copy->source_size - done, ARCHIVE_PIECE);
-		ssize_t got = buffer ? read_fully(copy->source, buffer, wanted) : -1;
+		ssize_t got = read_fully(copy->source, buffer, wanted);
 		bool last = done + wanted == copy->source_size;
 		const void *output;
 		size_t length;
 
-		if (buffer == NULL)
-			ok = failed(copy, "out of memory");
-		else if (got < 0)
+		if (got < 0)
 			ok = failed(copy, "could not read file \"" XLOGDIR "/%s\": %m", copy->name);
 		else if ((size_t) got < wanted)
 			ok = failed(copy, "file \"" XLOGDIR "/%s\" has become shorter", copy->name);
-		else if (!archive_encoder_step(encoder, buffer, (size_t) got, last, &output, &length))
+		else if (!archive_encoder_step(buffer, (size_t) got, last, &output, &length))
 			ok = failed(copy, "could not compress file \"" XLOGDIR "/%s\": %s", copy->name,
 			            archive_codec_error());
 		else if (!write_fully(copy->temporary, output, length))
-			ok = failed(copy, "could not write file \"%s/%s\": %m", copy->target->directory,
-			            copy->temporary_name);
+			ok = failed_file(copy, "write file", copy->temporary_name);
 		else
 			ok = after_write(copy, &started, length, last);
 		done += wanted;
 	}
-	archive_encoder_end(encoder);
+	archive_encoder_end();
 	return ok;
 }
 
 static bool
 open_temporary(Copy *copy)
 {
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	char prefix[80];
 
 	owner_prefix(prefix, sizeof(prefix));
 	snprintf(copy->temporary_name, sizeof(copy->temporary_name), "%s%s.%d", prefix, copy->name,
 	         MyProcPid);
-	copy->temporary =
-		openat(copy->directory, copy->temporary_name,
-	           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, pg_file_create_mode);
+	copy->temporary = openat(copy->directory, copy->temporary_name, flags, pg_file_create_mode);
 	if (copy->temporary < 0 && errno == EEXIST)
 	{
 		/* of an earlier process with our number: see the lock's meaning above */
@@ -522,13 +423,10 @@ open_temporary(Copy *copy)
 			(void) unlinkat(copy->directory, copy->temporary_name, 0);
 		if (old >= 0)
 			(void) close(old);
-		copy->temporary =
-			openat(copy->directory, copy->temporary_name,
-		           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, pg_file_create_mode);
+		copy->temporary = openat(copy->directory, copy->temporary_name, flags, pg_file_create_mode);
 	}
 	if (copy->temporary < 0)
-		return failed(copy, "could not create file \"%s/%s\": %m", copy->target->directory,
-		              copy->temporary_name);
+		return failed_file(copy, "create file", copy->temporary_name);
 	/* advice to whoever cleans up; not every filesystem has locks */
 	(void) flock(copy->temporary, LOCK_EX | LOCK_NB);
 	return true;
@@ -562,51 +460,40 @@ rename_temporary(Copy *copy, bool *taken)
 	if (syscall(SYS_renameat2, copy->directory, copy->temporary_name, copy->directory,
 	            copy->final_name, RENAME_NOREPLACE) == 0)
 		return true;
-	if (errno == EINVAL || errno == ENOSYS)
+	if ((errno == EINVAL || errno == ENOSYS) &&
+	    linkat(copy->directory, copy->temporary_name, copy->directory, copy->final_name, 0) == 0)
 	{
-		if (linkat(copy->directory, copy->temporary_name, copy->directory, copy->final_name, 0) ==
-		    0)
-		{
-			/* if it stays it is a leftover like others */
-			(void) unlinkat(copy->directory, copy->temporary_name, 0);
-			return true;
-		}
+		/* if it stays it is a leftover like others */
+		(void) unlinkat(copy->directory, copy->temporary_name, 0);
+		return true;
 	}
 	*taken = errno == EEXIST;
 	return failed(copy, "could not rename file \"%s/%s\" to \"%s\": %m", copy->target->directory,
 	              copy->temporary_name, copy->final_name);
 }
 
-/* From an open source and directory to a synced file under its final name */
+/* From open files to a synced one under its final name */
 static bool
 copy_file(Copy *copy)
 {
-	bool compress = copy->target->compression != ARCHIVE_COMPRESSION_NONE && is_segment(copy->name);
+	ArchiveCompression compression =
+		is_segment(copy->name) ? copy->target->compression : ARCHIVE_COMPRESSION_NONE;
+	Comparison existing = find_existing(copy);
 	bool taken = false;
 	bool ok;
 
-	switch (find_existing(copy))
-	{
-		case COMPARISON_SAME:
-			copy->result->existing = true;
-			return true;
-		case COMPARISON_REFUSED:
-			return false;
-		case COMPARISON_ABSENT:
-			break;
-	}
-
+	if (existing != COMPARISON_ABSENT)
+		return copy->result->existing = existing == COMPARISON_SAME;
 	snprintf(copy->final_name, sizeof(copy->final_name), "%s%s", copy->name,
-	         compress ? archive_codec_suffix(copy->target->compression) : "");
+	         archive_codec_suffix(compression));
 	if (!open_temporary(copy))
 		return false;
-	ok = (compress ? copy_compressed(copy) : copy_plain(copy)) && still_wal(copy);
+	ok = copy_content(copy, compression) && still_wal(copy);
 	if (ok)
 	{
 		copy->result->file_syncs++;
 		if (fsync(copy->temporary) != 0)
-			ok = failed(copy, "could not fsync file \"%s/%s\": %m", copy->target->directory,
-			            copy->temporary_name);
+			ok = failed_file(copy, "fsync file", copy->temporary_name);
 	}
 	/* nobody will read it soon; the segment's own pages are for walsenders */
 	(void) posix_fadvise(copy->temporary, 0, 0, POSIX_FADV_DONTNEED);
@@ -615,20 +502,43 @@ copy_file(Copy *copy)
 	if (!ok)
 		(void) unlinkat(copy->directory, copy->temporary_name, 0);
 	if (close(copy->temporary) != 0 && ok)
-		ok = failed(copy, "could not close file \"%s/%s\": %m", copy->target->directory,
-		            copy->final_name);
+		ok = failed_file(copy, "close file", copy->final_name);
 	copy->temporary = -1;
 
 	/* somebody else was faster: with the same, as a standby would, or not */
 	if (taken)
 	{
 		copy->result->written_bytes = 0;
-		copy->result->existing = find_existing(copy) == COMPARISON_SAME;
-		ok = copy->result->existing;
+		ok = copy->result->existing = find_existing(copy) == COMPARISON_SAME;
 		if (ok)
 			copy->result->error[0] = '\0';
 	}
 	return ok;
+}
+
+/* Open the archive's directory and the WAL file, and see that they are what they should be */
+static bool
+open_files(Copy *copy)
+{
+	char path[MAXPGPATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), XLOGDIR "/%s", copy->name);
+	copy->directory = open(copy->target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (copy->directory < 0 || fstat(copy->directory, &st) != 0)
+		return failed(copy, "could not open archive directory \"%s\": %m", copy->target->directory);
+	if (archive_copy_is_pg_wal(&st))
+		return failed(copy, "archive directory \"%s\" is pg_wal itself", copy->target->directory);
+	copy->result->directory_device = st.st_dev;
+	copy->result->directory_inode = st.st_ino;
+	copy->source = open(path, O_RDONLY | O_CLOEXEC);
+	if (copy->source < 0 || fstat(copy->source, &st) != 0)
+		return failed(copy, "could not open file \"%s\": %m", path);
+	copy->source_size = copy->result->source_bytes = (uint64) st.st_size;
+	if (is_segment(copy->name) && st.st_size != wal_segment_size)
+		return failed(copy, "file \"%s\" has %lld bytes, but a WAL segment has %d", path,
+		              (long long) st.st_size, wal_segment_size);
+	return true;
 }
 
 /*
@@ -637,51 +547,20 @@ copy_file(Copy *copy)
  * not; then nothing of it is left there.
  */
 bool
-archive_copy(const char *name, const ArchiveTarget *target, ArchiveInterrupted interrupted,
+archive_copy(const char *name, const ArchiveTarget *target, ArchiveMayGoOn may_go_on,
              ArchiveCopyResult *result)
 {
 	Copy copy = {.name = name,
 	             .target = target,
-	             .interrupted = interrupted,
+	             .may_go_on = may_go_on,
 	             .result = result,
 	             .directory = -1,
 	             .source = -1,
 	             .temporary = -1};
-	char path[MAXPGPATH];
-	struct stat st;
-	bool ok = false;
+	bool ok;
 
 	memset(result, 0, sizeof(*result));
-	snprintf(path, sizeof(path), XLOGDIR "/%s", name);
-	copy.directory = open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (copy.directory < 0 || fstat(copy.directory, &st) != 0)
-	{
-		failed(&copy, "could not open archive directory \"%s\": %m", target->directory);
-		goto done;
-	}
-	if (archive_copy_is_pg_wal(&st))
-	{
-		failed(&copy, "archive directory \"%s\" is pg_wal itself", target->directory);
-		goto done;
-	}
-	result->directory_device = st.st_dev;
-	result->directory_inode = st.st_ino;
-	copy.source = open(path, O_RDONLY | O_CLOEXEC);
-	if (copy.source < 0 || fstat(copy.source, &st) != 0)
-	{
-		failed(&copy, "could not open file \"%s\": %m", path);
-		goto done;
-	}
-	copy.source_size = result->source_bytes = (uint64) st.st_size;
-	if (is_segment(name) && st.st_size != wal_segment_size)
-	{
-		failed(&copy, "file \"%s\" has %lld bytes, but a WAL segment has %d", path,
-		       (long long) st.st_size, wal_segment_size);
-		goto done;
-	}
-	ok = copy_file(&copy);
-
-done:
+	ok = open_files(&copy) && copy_file(&copy);
 	if (copy.source >= 0)
 		(void) close(copy.source);
 	if (copy.directory >= 0)

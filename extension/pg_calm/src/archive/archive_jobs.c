@@ -16,15 +16,18 @@
  * is planned anew when the archiver is asked for it.  No worker has to be there:
  * the archiver copies whatever nobody has taken.
  *
+ * Bandwidth is a bucket of tokens for all processes together, kept as the moment
+ * when what was handed out so far is paid for.  Who has written waits until that
+ * moment, after having moved it on by its own bytes.  What was not used is lost
+ * after a tenth of a second.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "archive.h"
-#include "archive_jobs.h"
-#include "archive_stats.h"
-#include "base/base.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -34,6 +37,9 @@
 
 /* A worker says that it is there between pieces of a file; one that has not for so long counts as stuck */
 #define WORKER_SILENT_MS 5000
+
+#define BURST_NS (UINT64CONST(100) * 1000 * 1000)
+#define NAP_US (20 * 1000)
 
 typedef struct ArchiveJob
 {
@@ -49,11 +55,14 @@ typedef struct ArchiveJob
 
 typedef struct ArchiveJobsShared
 {
-	LWLock *lock; /* protects all */
+	pg_atomic_uint64 paid_until; /* in nanoseconds of monotonic_ns */
+	LWLock *lock;                /* protects all that follows */
 	Latch *archiver;
 	Latch *workers[ARCHIVE_WORKERS_MAX];
 	ArchiveJob jobs[ARCHIVE_JOBS];
 } ArchiveJobsShared;
+
+int calm_archive_bandwidth = 0;
 
 static ArchiveJobsShared *shared = NULL;
 
@@ -62,10 +71,6 @@ static ArchiveJob *own_job = NULL;
 
 /* In the archiver: jobs that the fsync of the directory under way covers */
 static bool sync_covers[ARCHIVE_JOBS];
-
-static ArchiveJob *find_job(const char *name);
-static bool same_target(const ArchiveTarget *a, const ArchiveTarget *b);
-static bool copy_interrupted(void);
 
 Size
 archive_jobs_size(void)
@@ -82,6 +87,7 @@ archive_jobs_start(void)
 	if (!found)
 	{
 		memset(place, 0, sizeof(*place));
+		pg_atomic_init_u64(&place->paid_until, 0);
 		place->lock = &GetNamedLWLockTranche("pg_calm archive jobs")->lock;
 	}
 	shared = place;
@@ -209,33 +215,30 @@ archive_jobs_requeue(const char *name)
 }
 
 /* Take the result of a job that is durable or failed, and drop it */
-bool
+void
 archive_jobs_finish(const char *name, ArchiveCopyResult *result)
 {
 	ArchiveJob *job;
-	bool durable = false;
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job = find_job(name);
 	if (job)
 	{
-		durable = job->state == ARCHIVE_JOB_DURABLE;
 		*result = job->result;
 		job->state = ARCHIVE_JOB_FREE;
 	}
 	LWLockRelease(shared->lock);
-	return durable;
 }
 
-/* Jobs that nobody has taken */
+/* Jobs in a state that somebody wants */
 int
-archive_jobs_queued(void)
+archive_jobs_count(ArchiveJobState state)
 {
 	int count = 0;
 
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (int i = 0; i < ARCHIVE_JOBS; i++)
-		count += shared->jobs[i].state == ARCHIVE_JOB_QUEUED;
+		count += shared->jobs[i].state == state && !shared->jobs[i].stale;
 	LWLockRelease(shared->lock);
 	return count;
 }
@@ -258,19 +261,6 @@ archive_jobs_abandon(const char *name)
 		abandoned = job->stale = true;
 	LWLockRelease(shared->lock);
 	return abandoned;
-}
-
-/* Jobs that only lack the directory's fsync */
-int
-archive_jobs_renamed(void)
-{
-	int count = 0;
-
-	LWLockAcquire(shared->lock, LW_SHARED);
-	for (int i = 0; i < ARCHIVE_JOBS; i++)
-		count += shared->jobs[i].state == ARCHIVE_JOB_RENAMED && !shared->jobs[i].stale;
-	LWLockRelease(shared->lock);
-	return count;
 }
 
 /*
@@ -322,18 +312,43 @@ archive_jobs_sync_ended(const char *error)
 	LWLockRelease(shared->lock);
 }
 
-/* Whether the process that copies is to stop */
-static bool
-copy_interrupted(void)
+/* What a copy has to end for.  Long ones must not hold up DROP DATABASE (pgarch.c) */
+bool
+archive_jobs_stopping(void)
 {
-	own_job->beat_ms = monotonic_ms();
-	if (MyBackendType == B_ARCHIVER)
-	{
-		/* long copies must not hold up DROP DATABASE */
-		if (ProcSignalBarrierPending)
-			ProcessProcSignalBarrier();
-	}
+	if (ProcSignalBarrierPending)
+		ProcessProcSignalBarrier();
 	return ShutdownRequestPending || !PostmasterIsAlive();
+}
+
+/* Wait until so many bytes more may be written; false if the copy is to end */
+static bool
+copy_may_go_on(size_t bytes)
+{
+	uint64 from = 0;
+	uint64 now;
+
+	if (bytes > 0 && calm_archive_bandwidth > 0)
+	{
+		uint64 until = pg_atomic_read_u64(&shared->paid_until);
+		uint64 cost = (uint64) ((double) bytes * 1e9 / ((double) calm_archive_bandwidth * 1024));
+
+		do
+		{
+			now = monotonic_ns();
+			from = Max(until, now > BURST_NS ? now - BURST_NS : 0);
+		} while (!pg_atomic_compare_exchange_u64(&shared->paid_until, &until, from + cost));
+	}
+	for (;;)
+	{
+		own_job->beat_ms = monotonic_ms();
+		if (archive_jobs_stopping())
+			return false;
+		now = monotonic_ns();
+		if (now >= from)
+			return true;
+		pg_usleep((long) Min((from - now) / 1000 + 1, NAP_US));
+	}
 }
 
 /* Take the first job that nobody has, and do it; false if there was none */
@@ -367,7 +382,7 @@ archive_jobs_copy_one(int owner)
 	if (job == NULL)
 		return false;
 
-	ok = archive_copy(name, &target, copy_interrupted, &result);
+	ok = archive_copy(name, &target, copy_may_go_on, &result);
 	archive_stats_copied(&result);
 
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);

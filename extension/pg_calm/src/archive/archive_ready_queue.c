@@ -20,9 +20,7 @@
 #include <unistd.h>
 
 #include "access/xlog_internal.h"
-#include "archive_ready_queue.h"
-#include "base/base.h"
-#include "utils/memutils.h"
+#include "archive.h"
 
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
 
@@ -33,9 +31,6 @@ static ArchiveFileName *queue = NULL;
 static int queue_capacity = 0;
 static int queue_length = 0;
 static uint64 next_reading_ms = 0;
-
-static bool read_queue(void);
-static int position_after(const char *file);
 
 /*
  * If a directory entry announces a file to archive, its name.  The conditions

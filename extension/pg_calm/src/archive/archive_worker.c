@@ -13,9 +13,6 @@
 
 #include "access/xlog.h"
 #include "archive.h"
-#include "archive_jobs.h"
-#include "archive_worker.h"
-#include "base/base.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -24,8 +21,6 @@
 #include "utils/guc.h"
 
 PGDLLEXPORT void pg_calm_archive_worker_main(Datum argument);
-
-static void worker_exit(int code, Datum worker);
 
 void
 archive_worker_register(void)

@@ -88,13 +88,12 @@
 #if PG_VERSION_NUM >= 160000
 #define CALM_ARCHIVE_STATE ArchiveModuleState *state
 #define CALM_ARCHIVE_STATE_AND ArchiveModuleState *state,
-#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file, shutdown)                       \
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                                 \
 	PGDLLEXPORT const ArchiveModuleCallbacks *_PG_archive_module_init(void);                       \
 	const ArchiveModuleCallbacks *_PG_archive_module_init(void)                                    \
 	{                                                                                              \
 		static const ArchiveModuleCallbacks callbacks = {.check_configured_cb = check_configured,  \
-		                                                 .archive_file_cb = archive_file,          \
-		                                                 .shutdown_cb = shutdown};                 \
+		                                                 .archive_file_cb = archive_file};         \
                                                                                                    \
 		return &callbacks;                                                                         \
 	}                                                                                              \
@@ -102,13 +101,12 @@
 #else
 #define CALM_ARCHIVE_STATE void
 #define CALM_ARCHIVE_STATE_AND
-#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file, shutdown)                       \
+#define CALM_DEFINE_ARCHIVE_MODULE(check_configured, archive_file)                                 \
 	PGDLLEXPORT void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks);                   \
 	void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks)                                \
 	{                                                                                              \
 		callbacks->check_configured_cb = check_configured;                                         \
 		callbacks->archive_file_cb = archive_file;                                                 \
-		callbacks->shutdown_cb = shutdown;                                                         \
 	}                                                                                              \
 	extern void _PG_archive_module_init(ArchiveModuleCallbacks *callbacks)
 #endif

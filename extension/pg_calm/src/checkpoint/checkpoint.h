@@ -16,7 +16,96 @@
 #ifndef PG_CALM_CHECKPOINT_H
 #define PG_CALM_CHECKPOINT_H
 
-#include "checkpoint_stats.h"
-#include "drain.h"
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "map/map.h"
+#include "port/atomics.h"
+#include "storage/spin.h"
+
+/* checkpoint_stats.c */
+
+/* Reports that are kept */
+#define CHECKPOINT_HISTORY 100
+
+typedef enum ReportStatus
+{
+	REPORT_RUNNING, /* or over, and the end was not seen: checkpoint_view.c */
+	REPORT_COMPLETE,
+	REPORT_FAILED,
+	REPORT_UNKNOWN, /* over, and no telling how */
+} ReportStatus;
+
+typedef struct CheckpointReport
+{
+	uint64 id; /* from 1 */
+	ReportStatus status;
+	bool restartpoint;
+	bool immediate;           /* to be as fast as possible, or may be */
+	char reason[20];          /* "unknown": of all but time, without log_checkpoints */
+	TimestampTz started;      /* this and the next three: 0: not seen */
+	TimestampTz sync_started; /* written until then */
+	TimestampTz sync_ended;
+	TimestampTz ended;
+	bool durable; /* the control file names it */
+	bool drained;
+	uint64 drain_us;
+	uint64 bridged_pages;    /* in the report under way: the counter at its start */
+	int64 buffers_written;   /* 0 before the sync phase: ReportShared.buffers_written */
+	int64 unflushed_at_sync; /* -1: not known */
+	uint64 files_synced;
+	uint64 fsync_us; /* of all of them together */
+	uint64 slowest_us;
+	char slowest_file[MAXPGPATH];
+} CheckpointReport;
+
+typedef struct ReportShared
+{
+	slock_t lock;                                 /* protects all but the last */
+	uint64 last_id;                               /* newest report; 0: none yet */
+	volatile uint32 *checkpointer_waits_on;       /* its wait event; NULL: none yet */
+	CheckpointReport reports[CHECKPOINT_HISTORY]; /* place: id % CHECKPOINT_HISTORY */
+	pg_atomic_uint64 buffers_written;             /* by the newest one */
+} ReportShared;
+
+/* NULL before shared memory exists */
+extern ReportShared *checkpoint_reports;
+
+extern Size checkpoint_stats_size(void);
+extern void checkpoint_stats_start(void);
+extern void checkpoint_stats_watch_log(void);
+
+/*
+ * For the replaced calls.  All return at once in processes other than the
+ * checkpointer, allocate nothing, raise no error and keep errno.
+ */
+extern void checkpoint_stats_written(ssize_t bytes);
+extern void checkpoint_stats_fsync_begins(uint32 wait_event);
+extern void checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uint64 microseconds);
+extern void checkpoint_stats_closing(void);
+
+/* For whoever waits in the checkpointer */
+extern bool checkpoint_stats_is_immediate(void);
+extern void checkpoint_stats_drained(uint64 microseconds);
+
+/* For the log: flags are the server's; true if the end of the checkpoint under way was seen */
+extern void checkpoint_stats_begin(bool restartpoint, const char *flags);
+extern bool checkpoint_stats_observe(CheckpointReport *report);
+
+/* drain.c */
+
+/*
+ * Before each fsync of a data file in a checkpoint's sync phase: waits until what is
+ * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
+ * duplicate of it that the caller closes afterwards, because fd may have been closed during
+ * the wait.  For the checkpointer.  Does not preserve errno.
+ */
+extern int drain_before_checkpoint_fsync(int fd);
+
+/*
+ * The file behind fd is about to be fsynced by this process.  Never fails and never skips the
+ * fsync, which is the caller's to make.  Does not preserve errno.
+ */
+extern void drain_before_fsync(int fd);
 
 #endif /* PG_CALM_CHECKPOINT_H */

@@ -11,14 +11,11 @@
  */
 #include "postgres.h"
 
-#include "checkpoint_stats.h"
+#include "checkpoint.h"
 #include "miscadmin.h"
 #include "shared/shared.h"
 
 static emit_log_hook_type previous_emit_log = NULL;
-
-static void log_report(const CheckpointReport *report);
-static void watch_log(ErrorData *edata);
 
 /* What the server's own line does not tell */
 static void

@@ -21,7 +21,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "checkpoint_stats.h"
+#include "checkpoint.h"
 #include "pgstat.h"
 #include "shared/shared.h"
 #include "storage/shmem.h"
@@ -30,10 +30,6 @@ ReportShared *checkpoint_reports = NULL;
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
-
-static inline bool is_checkpointer(void);
-static void publish(void);
-static void file_synced(int fd, uint64 microseconds);
 
 Size
 checkpoint_stats_size(void)

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "base/base.h"
-#include "checkpoint_stats.h"
+#include "checkpoint.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"

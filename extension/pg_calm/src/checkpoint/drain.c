@@ -34,8 +34,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "checkpoint_stats.h"
-#include "drain.h"
+#include "checkpoint.h"
 #include "map/map.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -61,15 +60,7 @@ static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way *
 static uint64 budget_ms = 0;       /* for its drains */
 static uint64 spent_us = 0;        /* of that, microseconds */
 
-static double time_until_wal_asks(void);
-static uint64 drain_timeout_ms(void);
-static bool may_wait(void);
-static uint64 pages_marked_before(int file, uint64 before_ms);
-static double time_of_fsync(void);
-static uint64 pages_not_drained_for(void);
-static int file_to_drain(int fd);
 static void drain(int file);
-static void drain_guarded(int file, int duplicate);
 
 /*
  * Milliseconds until WAL will ask for the next checkpoint, if it comes as it did since this

@@ -53,19 +53,25 @@ const char *calm_host_root = "";
 typedef struct DeviceSet
 {
 	int count;
-	unsigned int major[MAX_DEVICES];
-	unsigned int minor[MAX_DEVICES];
+	DeviceNumber device[MAX_DEVICES];
 } DeviceSet;
 
-/* The limits found so far, and where */
+/* A limit per second, and where it was found; infinity: nowhere */
+typedef struct CgroupLimit
+{
+	double value;
+	char source[96];
+} CgroupLimit;
+
 typedef struct CgroupLimits
 {
-	double write_iops;
-	double write_bytes;
-	char iops_source[96];
-	char bytes_source[96];
+	CgroupLimit iops;
+	CgroupLimit bytes;
 	bool flusher_limited; /* the kernel flusher's writes are, too */
 } CgroupLimits;
+
+static const CgroupLimits no_limits = {.iops = {INFINITY, "no cap found"},
+                                       .bytes = {INFINITY, "no cap found"}};
 
 /* Where the block controller is mounted */
 typedef struct CgroupMount
@@ -79,33 +85,28 @@ typedef struct CgroupMount
 static DeviceSet our_devices;
 static DeviceNumber our_disk = {UINT_MAX, UINT_MAX};
 
-static FILE *open_host_file(const char *path);
-static bool disk_of_partition(DeviceNumber *device);
-static int devices_below(const DeviceNumber *device, DeviceNumber *below);
-static void add_device(DeviceSet *set, unsigned int major, unsigned int minor);
-static void find_devices(DeviceSet *set);
-static bool flushes_at_close(long type);
-static void limit_iops(CgroupLimits *limits, double value, const char *source);
-static void limit_bytes(CgroupLimits *limits, double value, const char *source);
-static void read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount,
-                         const char *group, bool iops);
-static void
-read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group);
-static void
-read_group(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group);
-static void walk_groups(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount,
-                        const char *group);
-static bool cgroup_of(bool v2, char *group, size_t size);
-static bool next_mount(FILE *file, CgroupMount *mount);
-static void read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others);
-static uint32 detect_io_size(const DeviceSet *set);
-static bool device_below(DeviceNumber *device);
+static bool
+same_device(DeviceNumber a, DeviceNumber b)
+{
+	return a.major == b.major && a.minor == b.minor;
+}
+
+static bool
+is_among(const DeviceSet *set, DeviceNumber device)
+{
+	for (int i = 0; i < set->count; i++)
+	{
+		if (same_device(set->device[i], device))
+			return true;
+	}
+	return false;
+}
 
 /*
  * Absence of a file is an answer, not an error, so nothing is reported.
  * Plain stdio: the files are not the server's, and are open for an instant.
  */
-static FILE *
+FILE *
 open_host_file(const char *path)
 {
 	char full[MAXPGPATH];
@@ -168,29 +169,20 @@ devices_below(const DeviceNumber *device, DeviceNumber *below)
 }
 
 static void
-add_device(DeviceSet *set, unsigned int major, unsigned int minor)
+add_device(DeviceSet *set, DeviceNumber device)
 {
-	DeviceNumber disk = {major, minor};
+	DeviceNumber disk = device;
 	DeviceNumber below[MAX_DEVICES];
 	int count;
 
-	if (set->count >= MAX_DEVICES)
+	if (set->count >= MAX_DEVICES || is_among(set, device))
 		return;
-	for (int i = 0; i < set->count; i++)
-	{
-		if (set->major[i] == major && set->minor[i] == minor)
-			return;
-	}
-	set->major[set->count] = major;
-	set->minor[set->count] = minor;
-	set->count++;
-
+	set->device[set->count++] = device;
 	if (disk_of_partition(&disk))
-		add_device(set, disk.major, disk.minor);
-
-	count = devices_below(&(DeviceNumber){major, minor}, below);
+		add_device(set, disk);
+	count = devices_below(&device, below);
 	for (int i = 0; i < count; i++)
-		add_device(set, below[i].major, below[i].minor);
+		add_device(set, below[i]);
 }
 
 static void
@@ -203,7 +195,7 @@ find_devices(DeviceSet *set)
 	if (stat("base", &st) != 0)
 		return;
 	our_disk = (DeviceNumber){major(st.st_dev), minor(st.st_dev)};
-	add_device(set, our_disk.major, our_disk.minor);
+	add_device(set, our_disk);
 	(void) disk_of_partition(&our_disk);
 }
 
@@ -252,23 +244,29 @@ device_of_data_files(void)
 }
 
 static void
-limit_iops(CgroupLimits *limits, double value, const char *source)
+lower(CgroupLimit *limit, double value, const char *source)
 {
-	if (value > 0 && value < limits->write_iops)
+	if (value > 0 && value < limit->value)
 	{
-		limits->write_iops = value;
-		strlcpy(limits->iops_source, source, sizeof(limits->iops_source));
+		limit->value = value;
+		strlcpy(limit->source, source, sizeof(limit->source));
 	}
 }
 
+/* What a setting says: -1 for no limit, 0 for nothing */
 static void
-limit_bytes(CgroupLimits *limits, double value, const char *source)
+override(CgroupLimit *limit, int setting, double unit, const char *source)
 {
-	if (value > 0 && value < limits->write_bytes)
-	{
-		limits->write_bytes = value;
-		strlcpy(limits->bytes_source, source, sizeof(limits->bytes_source));
-	}
+	if (setting == 0)
+		return;
+	limit->value = setting > 0 ? setting * unit : INFINITY;
+	strlcpy(limit->source, source, sizeof(limit->source));
+}
+
+static bool
+is_limited(const CgroupLimits *limits)
+{
+	return !isinf(limits->iops.value) || !isinf(limits->bytes.value);
 }
 
 /* Lines "major:minor value" */
@@ -289,24 +287,16 @@ read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 	snprintf(source, sizeof(source), "cgroup v1 %.64s", group[0] ? group : "/");
 	while (fgets(line, sizeof(line), file))
 	{
-		unsigned int major;
-		unsigned int minor;
+		DeviceNumber device;
 		double value;
 
-		if (sscanf(line, "%u:%u %lf", &major, &minor, &value) != 3)
+		if (sscanf(line, "%u:%u %lf", &device.major, &device.minor, &value) != 3 ||
+		    !is_among(set, device))
 			continue;
-		for (int i = 0; i < set->count; i++)
-		{
-			if (set->major[i] != major || set->minor[i] != minor)
-				continue;
-			/* it belongs to no group but the root */
-			if (group[0] == '\0')
-				limits->flusher_limited = true;
-			if (iops)
-				limit_iops(limits, value, source);
-			else
-				limit_bytes(limits, value, source);
-		}
+		/* it belongs to no group but the root */
+		if (group[0] == '\0')
+			limits->flusher_limited = true;
+		lower(iops ? &limits->iops : &limits->bytes, value, source);
 	}
 	fclose(file);
 }
@@ -329,24 +319,18 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 	limits->flusher_limited = true;
 	while (fgets(line, sizeof(line), file))
 	{
-		unsigned int major;
-		unsigned int minor;
+		DeviceNumber device;
 		int offset;
+		const char *found;
 
-		if (sscanf(line, "%u:%u%n", &major, &minor, &offset) != 2)
+		if (sscanf(line, "%u:%u%n", &device.major, &device.minor, &offset) != 2 ||
+		    !is_among(set, device))
 			continue;
-		for (int i = 0; i < set->count; i++)
-		{
-			const char *found;
-
-			if (set->major[i] != major || set->minor[i] != minor)
-				continue;
-			/* "max" converts to 0, which limit_* ignores */
-			if ((found = strstr(line + offset, "wiops=")) != NULL)
-				limit_iops(limits, strtod(found + strlen("wiops="), NULL), source);
-			if ((found = strstr(line + offset, "wbps=")) != NULL)
-				limit_bytes(limits, strtod(found + strlen("wbps="), NULL), source);
-		}
+		/* "max" converts to 0, which is ignored */
+		if ((found = strstr(line + offset, "wiops=")) != NULL)
+			lower(&limits->iops, strtod(found + strlen("wiops="), NULL), source);
+		if ((found = strstr(line + offset, "wbps=")) != NULL)
+			lower(&limits->bytes, strtod(found + strlen("wbps="), NULL), source);
 	}
 	fclose(file);
 }
@@ -499,8 +483,8 @@ detect_io_size(const DeviceSet *set)
 		FILE *file;
 		unsigned int kilobytes;
 
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb", set->major[i],
-		         set->minor[i]);
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb",
+		         set->device[i].major, set->device[i].minor);
 		file = open_host_file(path);
 		if (file == NULL)
 			continue;
@@ -519,10 +503,7 @@ void
 device_read_caps(DeviceCaps *caps)
 {
 	DeviceSet *set = &our_devices;
-	CgroupLimits limits = {.write_iops = INFINITY,
-	                       .write_bytes = INFINITY,
-	                       .iops_source = "no cap found",
-	                       .bytes_source = "no cap found"};
+	CgroupLimits limits = no_limits;
 	const char *size_source = "device";
 	bool of_volume;
 
@@ -536,52 +517,36 @@ device_read_caps(DeviceCaps *caps)
 		caps->io_size = calm_io_size * 1024;
 		size_source = "pg_calm.io_size";
 	}
-	if (calm_write_iops != 0)
-	{
-		limits.write_iops = calm_write_iops > 0 ? calm_write_iops : INFINITY;
-		strlcpy(limits.iops_source, "pg_calm.write_iops", sizeof(limits.iops_source));
-	}
-	if (calm_write_bandwidth != 0)
-	{
-		limits.write_bytes = calm_write_bandwidth > 0 ? calm_write_bandwidth * 1024.0 : INFINITY;
-		strlcpy(limits.bytes_source, "pg_calm.write_bandwidth", sizeof(limits.bytes_source));
-	}
+	override(&limits.iops, calm_write_iops, 1, "pg_calm.write_iops");
+	override(&limits.bytes, calm_write_bandwidth, 1024, "pg_calm.write_bandwidth");
 	caps->all_iops = calm_iops > 0 ? calm_iops : INFINITY;
 	caps->all_bytes = calm_bandwidth > 0 ? calm_bandwidth * 1024.0 : INFINITY;
-	limit_iops(&limits, caps->all_iops, "pg_calm.iops");
-	limit_bytes(&limits, caps->all_bytes, "pg_calm.bandwidth");
+	lower(&limits.iops, caps->all_iops, "pg_calm.iops");
+	lower(&limits.bytes, caps->all_bytes, "pg_calm.bandwidth");
 	/* caps that the settings name are a volume's, which the flusher does not escape */
 	of_volume =
 		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
-	caps->flusher_is_free = !of_volume && !limits.flusher_limited &&
-	                        !(isinf(limits.write_iops) && isinf(limits.write_bytes));
-	caps->write_iops = limits.write_iops;
-	caps->write_bytes = limits.write_bytes;
+	caps->flusher_is_free = !of_volume && !limits.flusher_limited && is_limited(&limits);
+	caps->write_iops = limits.iops.value;
+	caps->write_bytes = limits.bytes.value;
 	snprintf(caps->source, sizeof(caps->source),
-	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops_source,
-	         limits.bytes_source, size_source,
+	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops.source,
+	         limits.bytes.source, size_source,
 	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
 /* Whether this is what the data directory's file system lies on, or the disk of that */
 bool
-device_is_ours(unsigned int major, unsigned int minor)
+device_is_ours(DeviceNumber device)
 {
-	return our_disk.major == major && our_disk.minor == minor;
+	return same_device(our_disk, device);
 }
 
 /* Whether this one does, once more, what that one has done */
 bool
-device_is_below_ours(unsigned int major, unsigned int minor)
+device_is_below_ours(DeviceNumber device)
 {
-	if (device_is_ours(major, minor))
-		return false;
-	for (int i = 0; i < our_devices.count; i++)
-	{
-		if (our_devices.major[i] == major && our_devices.minor[i] == minor)
-			return true;
-	}
-	return false;
+	return !device_is_ours(device) && is_among(&our_devices, device);
 }
 
 /*
@@ -622,7 +587,6 @@ device_below(DeviceNumber *device)
 	file = open_host_file(path);
 	if (file == NULL)
 		return false;
-	backing[0] = '\0';
 	if (fgets(backing, sizeof(backing), file) == NULL)
 		backing[0] = '\0';
 	fclose(file);
@@ -630,8 +594,9 @@ device_below(DeviceNumber *device)
 	/* it may be in a directory that is closed to us: then the loop device is the last we see */
 	if (backing[0] != '/' || stat(backing, &st) != 0)
 		return false;
-	device->major = S_ISBLK(st.st_mode) ? major(st.st_rdev) : major(st.st_dev);
-	device->minor = S_ISBLK(st.st_mode) ? minor(st.st_rdev) : minor(st.st_dev);
+	if (!S_ISBLK(st.st_mode))
+		st.st_rdev = st.st_dev;
+	*device = (DeviceNumber){major(st.st_rdev), minor(st.st_rdev)};
 	return true;
 }
 
@@ -646,42 +611,38 @@ device_below(DeviceNumber *device)
  * write_bandwidth, if set: what is set there is a volume's.
  */
 bool
-device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device, double *iops,
-                        double *bytes)
+device_read_shared_caps(const CalmRates *asked, unsigned int *major_number,
+                        unsigned int *minor_number, CalmRates *caps)
 {
-	CgroupLimits limits = {.write_iops = INFINITY, .write_bytes = INFINITY};
-	DeviceNumber layer;
+	CgroupLimits limits = no_limits;
 	DeviceSet set = {.count = 1};
+	DeviceNumber *layer = &set.device[0];
+	bool is_asked = !isinf(asked->operations) || !isinf(asked->bytes);
 	struct stat st;
 
 	if (stat("base", &st) != 0)
 		return false;
-	layer.major = major(st.st_dev);
-	layer.minor = minor(st.st_dev);
+	*layer = (DeviceNumber){major(st.st_dev), minor(st.st_dev)};
 	for (int i = 0;; i++)
 	{
-		CgroupLimits found = {.write_iops = INFINITY, .write_bytes = INFINITY};
-		bool capped;
+		CgroupLimits found = no_limits;
 
-		set.major[0] = layer.major;
-		set.minor[0] = layer.minor;
 		read_cgroups(&set, &found, true);
-		capped = !isinf(found.write_iops) || !isinf(found.write_bytes);
-		if (i == 0 || capped || !isinf(asked_iops) || !isinf(asked_bytes) ||
-		    (isinf(limits.write_iops) && isinf(limits.write_bytes)))
+		if (i == 0 || is_limited(&found) || is_asked || !is_limited(&limits))
 		{
-			*device = layer;
+			*major_number = layer->major;
+			*minor_number = layer->minor;
 			limits = found;
 		}
-		if (i >= MAX_LAYERS || !device_below(&layer))
+		if (i >= MAX_LAYERS || !device_below(layer))
 			break;
 	}
 
-	*iops = !isinf(asked_iops) ? asked_iops : limits.write_iops;
-	if (isinf(*iops) && calm_write_iops > 0)
-		*iops = calm_write_iops;
-	*bytes = !isinf(asked_bytes) ? asked_bytes : limits.write_bytes;
-	if (isinf(*bytes) && calm_write_bandwidth > 0)
-		*bytes = calm_write_bandwidth * 1024.0;
+	caps->operations = !isinf(asked->operations) ? asked->operations : limits.iops.value;
+	if (isinf(caps->operations) && calm_write_iops > 0)
+		caps->operations = calm_write_iops;
+	caps->bytes = !isinf(asked->bytes) ? asked->bytes : limits.bytes.value;
+	if (isinf(caps->bytes) && calm_write_bandwidth > 0)
+		caps->bytes = calm_write_bandwidth * 1024.0;
 	return true;
 }

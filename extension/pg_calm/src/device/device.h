@@ -6,7 +6,7 @@
  * - A cap is what is known, not what is hoped: infinity where nothing is, and the
  *   caller is then as the server without the module.
  * - What the kernel flusher will do is estimated from the kernel's own counts
- *   (kernel_flusher.h), never assumed from a setting of ours.
+ *   (kernel_flusher.c), never assumed from a setting of ours.
  * - Nothing here writes to a device, and nothing knows of pages.
  *
  *-------------------------------------------------------------------------
@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-#include "kernel_flusher.h"
+#include "base/base.h"
 
 /*
  * Caps of the device that holds the data directory.  Rates are per second;
@@ -53,8 +53,11 @@ extern int calm_io_size;         /* kB */
 extern const char *calm_host_root;
 
 extern void device_read_caps(DeviceCaps *caps);
-extern bool device_read_shared_caps(double asked_iops, double asked_bytes, DeviceNumber *device,
-                                    double *iops, double *bytes);
+extern bool device_read_shared_caps(const CalmRates *asked, unsigned int *major_number,
+                                    unsigned int *minor_number, CalmRates *caps);
+
+/* A file below calm_host_root, or NULL */
+extern FILE *open_host_file(const char *path);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32
@@ -82,7 +85,38 @@ device_is_capped(const DeviceCaps *caps)
  */
 extern uint64 device_of_data_files(void);
 
-extern bool device_is_ours(unsigned int major, unsigned int minor);
-extern bool device_is_below_ours(unsigned int major, unsigned int minor);
+extern bool device_is_ours(DeviceNumber device);
+extern bool device_is_below_ours(DeviceNumber device);
+
+typedef struct KernelFlusher
+{
+	uint64 expire_ms;        /* vm.dirty_expire_centisecs; 0: never */
+	uint64 background_bytes; /* dirty bytes of the host that wake it; less if our memory cgroup
+	                            has a limit */
+	uint64 device_bytes;     /* dirty bytes on our device that wake it, estimated */
+	uint64 freerun_bytes;    /* dirty and under writeback: above this, writers are slowed down */
+	uint64 dirty_bytes;      /* dirty now, as the kernel counts */
+	uint64 writeback_bytes;  /* being written now */
+	uint64 operations;       /* that our devices have made, reads and writes, since ever */
+	uint64 bytes;            /* in them */
+	uint64 write_operations; /* of them, writes */
+	uint64 write_bytes;      /* in these */
+} KernelFlusher;
+
+/*
+ * Bytes that may be dirtied in addition before the kernel slows writers down,
+ * less a reserve.
+ */
+static inline uint64
+kernel_flusher_headroom(const KernelFlusher *flusher)
+{
+	uint64 used = flusher->dirty_bytes + flusher->writeback_bytes;
+	uint64 usable = flusher->freerun_bytes / 4 * 3;
+
+	return usable > used ? usable - used : 0;
+}
+
+extern void kernel_flusher_read_settings(KernelFlusher *flusher);
+extern void kernel_flusher_read_state(KernelFlusher *flusher);
 
 #endif /* PG_CALM_DEVICE_H */

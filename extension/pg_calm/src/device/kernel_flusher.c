@@ -39,7 +39,6 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kernel_flusher.h"
 #include "map/map.h"
 
 /* The kernel halves what it remembers of past writes in this time */
@@ -47,30 +46,15 @@
 
 static double our_writes = 0;
 static double all_writes = 0;
-static uint64 moved_operations = 0;
-static uint64 moved_sectors = 0;
-static uint64 written_operations = 0;
-static uint64 written_sectors = 0;
-
-static bool read_number(const char *path, uint64 *value);
-static bool
-is_whole_disk(int line_number, unsigned int major, unsigned int minor, const char *name);
-static double written_share(double *min_share, double *max_share);
-static double
-device_bound(unsigned int major, unsigned int minor, const char *name, double otherwise);
-static uint64 memory_limit(void);
 
 /* First number of a file; false if there is none ("max", no such file) */
 static bool
 read_number(const char *path, uint64 *value)
 {
-	char full[MAXPGPATH];
-	FILE *file;
+	FILE *file = open_host_file(path);
 	unsigned long long number;
 	bool ok;
 
-	snprintf(full, sizeof(full), "%s%s", calm_host_root, path);
-	file = fopen(full, "re");
 	if (file == NULL)
 		return false;
 	ok = fscanf(file, "%llu", &number) == 1;
@@ -100,16 +84,16 @@ memory_limit(void)
 
 /* A bound that the administrator has set to what a device has of the dirty limits, 0 to 1 */
 static double
-device_bound(unsigned int major, unsigned int minor, const char *name, double otherwise)
+device_bound(DeviceNumber device, const char *name, double otherwise)
 {
 	char path[80];
 	uint64 value;
 
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s_fine", major, minor, name);
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s_fine", device.major, device.minor, name);
 	if (read_number(path, &value))
 		return Min(value, 1000000) / 1e6;
 	/* before Linux 6.2 */
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", major, minor, name);
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", device.major, device.minor, name);
 	if (read_number(path, &value))
 		return Min(value, 100) / 100.0;
 	return otherwise;
@@ -121,28 +105,26 @@ device_bound(unsigned int major, unsigned int minor, const char *name, double ot
  * four times a second; so a line that was one of a disk is one as long as the same device is in it.
  */
 static bool
-is_whole_disk(int line_number, unsigned int major, unsigned int minor, const char *name)
+is_whole_disk(int line_number, DeviceNumber device, const char *name)
 {
 	static struct
 	{
-		unsigned int major;
-		unsigned int minor;
+		DeviceNumber device;
 		bool whole;
 	} lines[1024];
 	char path[MAXPGPATH];
 	bool cached = line_number < (int) lengthof(lines);
 	bool whole;
 
-	if (cached && lines[line_number].whole && lines[line_number].major == major &&
-	    lines[line_number].minor == minor)
+	if (cached && lines[line_number].whole && lines[line_number].device.major == device.major &&
+	    lines[line_number].device.minor == device.minor)
 		return true;
 	/* partitions are not listed there */
 	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root, name);
 	whole = access(path, F_OK) == 0;
 	if (cached)
 	{
-		lines[line_number].major = major;
-		lines[line_number].minor = minor;
+		lines[line_number].device = device;
 		lines[line_number].whole = whole;
 	}
 	return whole;
@@ -152,17 +134,16 @@ is_whole_disk(int line_number, unsigned int major, unsigned int minor, const cha
  * Our device's share of what is being written to all disks, from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.  So is what the
- * layers below ours do.
+ * layers below ours do.  What our device has done since ever goes into flusher.
  * min_share and max_share become the least that our device has, and the most that it
  * may have.
  */
 static double
-written_share(double *min_share, double *max_share)
+written_share(KernelFlusher *flusher, double *min_share, double *max_share)
 {
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
 	static uint64 last_ms = 0;
-	char path[MAXPGPATH];
 	char line[512];
 	uint64 ours = 0;
 	uint64 loops = 0;
@@ -177,42 +158,38 @@ written_share(double *min_share, double *max_share)
 
 	*min_share = 0;
 	*max_share = 1;
-	moved_operations = 0;
-	moved_sectors = 0;
-	written_operations = 0;
-	written_sectors = 0;
-	snprintf(path, sizeof(path), "%s/proc/diskstats", calm_host_root);
-	file = fopen(path, "re");
+	flusher->operations = flusher->bytes = 0;
+	flusher->write_operations = flusher->write_bytes = 0;
+	file = open_host_file("/proc/diskstats");
 	if (file == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), file))
 	{
-		unsigned int major;
-		unsigned int minor;
+		DeviceNumber device;
 		char name[64];
 		unsigned long long reads;
 		unsigned long long read_sectors;
 		unsigned long long writes;
 		unsigned long long sectors;
 
-		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &major, &minor, name, &reads,
-		           &read_sectors, &writes, &sectors) != 7)
+		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &device.major, &device.minor,
+		           name, &reads, &read_sectors, &writes, &sectors) != 7)
 			continue;
-		if (!is_whole_disk(line_number++, major, minor, name) || device_is_below_ours(major, minor))
+		if (!is_whole_disk(line_number++, device, name) || device_is_below_ours(device))
 			continue;
-		if (major == LOOP_MAJOR)
+		if (device.major == LOOP_MAJOR)
 			loops += sectors;
 		else
 			disks += sectors;
-		if (device_is_ours(major, minor))
+		if (device_is_ours(device))
 		{
 			ours += sectors;
-			moved_operations += reads + writes;
-			moved_sectors += read_sectors + sectors;
-			written_operations += writes;
-			written_sectors += sectors;
-			least = Min(least, device_bound(major, minor, "min_ratio", 0));
-			*max_share = Min(*max_share, device_bound(major, minor, "max_ratio", 1));
+			flusher->operations += reads + writes;
+			flusher->bytes += (read_sectors + sectors) * 512;
+			flusher->write_operations += writes;
+			flusher->write_bytes += sectors * 512;
+			least = Min(least, device_bound(device, "min_ratio", 0));
+			*max_share = Min(*max_share, device_bound(device, "max_ratio", 1));
 			any = true;
 		}
 	}
@@ -249,7 +226,6 @@ kernel_flusher_read_settings(KernelFlusher *flusher)
 void
 kernel_flusher_read_state(KernelFlusher *flusher)
 {
-	char path[MAXPGPATH];
 	char line[128];
 	uint64 page_size = sysconf(_SC_PAGESIZE);
 	uint64 limit = memory_limit();
@@ -263,8 +239,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	flusher->dirty_bytes = 0;
 	flusher->writeback_bytes = 0;
 
-	snprintf(path, sizeof(path), "%s/proc/vmstat", calm_host_root);
-	file = fopen(path, "re");
+	file = open_host_file("/proc/vmstat");
 	if (file == NULL)
 		return;
 	while (fgets(line, sizeof(line), file))
@@ -293,20 +268,14 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	if (limit != PG_UINT64_MAX && percent > 0)
 		flusher->background_bytes = Min(flusher->background_bytes, limit / 100 * percent);
 
-	if (flusher->background_bytes == PG_UINT64_MAX)
-		flusher->device_bytes = PG_UINT64_MAX;
-	else
+	if (flusher->background_bytes != PG_UINT64_MAX)
 	{
 		uint64 left =
 			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
 		double min_share;
 		double max_share;
-		double share = written_share(&min_share, &max_share);
+		double share = written_share(flusher, &min_share, &max_share);
 
-		flusher->operations = moved_operations;
-		flusher->bytes = moved_sectors * 512;
-		flusher->write_operations = written_operations;
-		flusher->write_bytes = written_sectors * 512;
 		share = share * (1 - min_share) + min_share;
 		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
 		/* the last word, also over that eighth */

@@ -33,14 +33,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "error_latch.h"
+#include "errors.h"
 #include "miscadmin.h"
 
 /* Milliseconds between looks at what the other process does */
 #define LOOK_NAPS 100
-
-static bool is_at_work(uint32 pid);
-static bool under_way(ErrorLatch *latch, uint32 begun, uint64 device, uint64 inode);
 
 void
 error_latch_init(ErrorLatch *latch)

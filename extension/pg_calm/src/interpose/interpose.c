@@ -57,11 +57,6 @@ typedef struct Executable
 	size_t counts[2];
 } Executable;
 
-static int read_executable(struct dl_phdr_info *info, size_t size, void *data);
-static void **find_slot(const Executable *exe, const char *symbol);
-static int protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size);
-static bool write_slot(const Executable *exe, void **slot, void *value);
-
 /* dl_iterate_phdr reports the executable first; look at no other object */
 static int
 read_executable(struct dl_phdr_info *info, size_t size, void *data)

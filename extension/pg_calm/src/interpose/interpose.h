@@ -5,15 +5,13 @@
  *
  * - All slots are replaced or none, by the postmaster, before it has children.
  * - What a hook may do beside the call that it replaces is said in io_hooks.c, of each.
- * - ELF is known here only; the hooks (io_hooks.h) lead to all other parts, and none of
+ * - ELF is known here only; the hooks (io_hooks.c) lead to all other parts, and none of
  *   them knows who called.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef PG_CALM_INTERPOSE_H
 #define PG_CALM_INTERPOSE_H
-
-#include "io_hooks.h"
 
 typedef struct InterposeSlot
 {
@@ -37,5 +35,8 @@ extern bool interpose_install(const InterposeSlot *slots, int nslots, const char
  */
 extern bool
 interpose_relro_covers(uintptr_t low, uintptr_t high, uintptr_t page, uintptr_t page_size);
+
+/* Replace the calls; false, with a reason, if the server keeps its own */
+extern bool io_hooks_install(const char **reason);
 
 #endif /* PG_CALM_INTERPOSE_H */

@@ -49,7 +49,6 @@
 #include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
-#include "io_hooks.h"
 #include "shared/shared.h"
 
 /* File descriptors that each have a place of their own; those beyond share as many */
@@ -93,20 +92,6 @@ static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS];
 static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
-
-static ssize_t calm_pwrite(int fd, const void *buffer, size_t length, off_t offset);
-static ssize_t calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
-static int calm_fsync(int fd);
-static int calm_fdatasync(int fd);
-static int calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags);
-static int calm_close(int fd);
-
-static KnownFd *known_fd(int fd);
-static KnownFd identify(int fd);
-static bool is_flushed_by_us(int fd, off_t offset, off_t length);
-static void written(int fd, off_t offset, ssize_t length);
-static bool went_meanwhile(const struct stat *st);
-static void checkpointer_written(uint32 file, BlockNumber block);
 
 /*
  * The name of a temporary relation's file is "tN_N...": relpath.c.  Other

@@ -21,11 +21,6 @@
 #include "relation_file.h"
 #include "storage/fd.h"
 
-static bool parse_number(const char **text, uint32 *number);
-static bool parse_name(const char *name, uint32 *relation, ForkNumber *fork, uint32 *segment);
-static bool is_file(const char *path, const struct stat *st);
-static Oid find_tablespace(const char *directory_and_name, const struct stat *st);
-
 /* Digits that make an OID or a segment's number; text is moved behind them */
 static bool
 parse_number(const char **text, uint32 *number)

@@ -11,14 +11,11 @@
  * slot by doing nothing, and whatever else is found in the file (zeros, an old
  * format, garbage, a record torn by a write under way) is a free slot.
  *
- * It is read and written with pread and pwrite and not mapped.  A mapping
- * raises SIGBUS if another process truncates the file, which no seal prevents
- * on a regular file, and would need atomics on memory that others may write to
- * at will; a few hundred bytes several times a second cost nothing either way.
- * With pread, a truncated file is a short read, and heals when its members
- * write their slots again.  There are no locks: nobody can die with one, or
- * keep one.  Two members that choose the same free slot find out because one
- * of them reads the other's record in its place (share.c).
+ * It is read and written with pread and pwrite, not mapped: a mapping raises SIGBUS
+ * if another process truncates the file, while a short read heals when its members
+ * write their slots again.  There are no locks: nobody can die with one, or keep
+ * one.  Two members that choose the same free slot find out because one of them
+ * reads the other's record in its place (share.c).
  *
  * Who may write to the file can lie, and take a larger share; it can't make us
  * fail.  So the directory and the file are checked: see check_directory and
@@ -32,19 +29,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "share_file.h"
+#include "share.h"
 
 /* Changes with the layout of ShareRecord */
 #define SHARE_MAGIC 0x43414C31
 
 /* A member whose record is older is dead, or as good as that */
 #define SHARE_STALE_MS 5000
-
-static bool fail(ShareFile *file, const char *what, const char *path, int error);
-static bool check_directory(ShareFile *file, int fd, const char *path, mode_t *mode);
-static bool check_file(ShareFile *file, int fd, const char *path, mode_t mode);
-static pg_crc32c record_crc(const ShareRecord *record);
-static bool is_member(const ShareRecord *record, const uint8 *boot_id, uint64 now_ms);
 
 static bool
 fail(ShareFile *file, const char *what, const char *path, int error)
@@ -100,11 +91,15 @@ check_file(ShareFile *file, int fd, const char *path, mode_t mode)
 	return true;
 }
 
-/*
- * Open the file of a device, and make it if it isn't there and create says so.
- * False with file->problem if it is not to be used; false without if it
- * doesn't exist.
- */
+void
+share_file_close(ShareFile *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	file->fd = -1;
+}
+
+/* Open the file of a device, and make it if create says so.  False with file->problem if it can't be used */
 bool
 share_file_open(ShareFile *file, const char *directory, ShareDevice device, bool create)
 {
@@ -123,44 +118,30 @@ share_file_open(ShareFile *file, const char *directory, ShareDevice device, bool
 	if (directory_fd < 0)
 		return fail(file, "open directory", directory, errno);
 	ok = check_directory(file, directory_fd, directory, &mode);
-	/* O_NONBLOCK: nobody shall make us wait for the other end of a FIFO */
-	for (int attempt = 0; ok && file->fd < 0; attempt++)
+	/* another member may be first to make it */
+	for (int attempt = 0; ok && attempt < 4; attempt++)
 	{
-		file->fd = openat(directory_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-		if (file->fd < 0 && errno == ENOENT && !create)
-		{
-			close(directory_fd);
-			return false;
-		}
-		if (file->fd < 0 && errno == ENOENT)
-		{
-			/* its mode exactly, and from the beginning */
-			mode_t former = umask(0);
+		mode_t former;
 
-			file->fd = openat(directory_fd, name,
-			                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-			umask(former);
-			/* another member may have been first */
-			if (file->fd < 0 && errno == EEXIST && attempt < 3)
-				continue;
-		}
-		if (file->fd < 0)
-			ok = fail(file, "open file", path, errno);
+		/* O_NONBLOCK: nobody shall make us wait for the other end of a FIFO */
+		file->fd = openat(directory_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (file->fd >= 0 || errno != ENOENT || !create)
+			break;
+		/* its mode exactly, and from the beginning */
+		former = umask(0);
+		file->fd =
+			openat(directory_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		umask(former);
+		if (file->fd >= 0 || errno != EEXIST)
+			break;
 	}
+	if (ok && file->fd < 0)
+		ok = fail(file, "open file", path, errno);
 	close(directory_fd);
-	if (ok && !check_file(file, file->fd, path, mode))
-		ok = false;
+	ok = ok && check_file(file, file->fd, path, mode);
 	if (!ok)
 		share_file_close(file);
 	return ok;
-}
-
-void
-share_file_close(ShareFile *file)
-{
-	if (file->fd >= 0)
-		close(file->fd);
-	file->fd = -1;
 }
 
 static pg_crc32c
@@ -185,40 +166,53 @@ is_member(const ShareRecord *record, const uint8 *boot_id, uint64 now_ms)
 	       record->heartbeat_ms <= now_ms + 1000 && record->heartbeat_ms + SHARE_STALE_MS > now_ms;
 }
 
+/* The kernel's boot id tells the times of this boot's monotonic clock from those of another */
+static bool
+get_boot_id(ShareFile *file, uint8 *boot_id)
+{
+	static uint8 known[16];
+	static int bytes = 0;
+
+	if (bytes < 16)
+	{
+		char text[40] = "";
+		const char *c = text;
+		FILE *source = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+		if (source == NULL || fgets(text, sizeof(text), source) == NULL)
+			text[0] = '\0';
+		if (source != NULL)
+			fclose(source);
+		/* in hexadecimal, with hyphens between some of them */
+		for (bytes = 0; bytes < 16; bytes++, c += 2)
+		{
+			c += *c == '-';
+			if (sscanf(c, "%2hhx", &known[bytes]) != 1)
+				return fail(file, "can't be used: the kernel tells no boot_id", "/proc", 0);
+		}
+	}
+	memcpy(boot_id, known, sizeof(known));
+	return true;
+}
+
 /*
  * Read all slots.  members[i] tells whether records[i] is that of a member;
- * both have SHARE_SLOTS entries.  Returns the number of members, or -1 with
- * file->problem.
+ * both have SHARE_SLOTS entries.  False with file->problem if they can't be read.
  */
-int
+bool
 share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *members)
 {
-	size_t size = SHARE_SLOTS * sizeof(ShareRecord);
-	size_t length = 0;
 	uint8 boot_id[16];
-	int count = 0;
+	ssize_t length;
 
 	memset(members, 0, SHARE_SLOTS * sizeof(bool));
-	if (!share_boot_id(boot_id))
-	{
-		(void) fail(file, "can't be used: the kernel tells no boot_id", "/proc", 0);
-		return -1;
-	}
-	while (length < size)
-	{
-		ssize_t got = pread(file->fd, (char *) records + length, size - length, length);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-		{
-			(void) fail(file, "read", "the file of shares", errno);
-			return -1;
-		}
-		if (got == 0)
-			break;
-		length += got;
-	}
+	if (!get_boot_id(file, boot_id))
+		return false;
+	do
+		length = pread(file->fd, records, SHARE_SLOTS * sizeof(ShareRecord), 0);
+	while (length < 0 && errno == EINTR);
+	if (length < 0)
+		return fail(file, "read", "the file of shares", errno);
 	for (int i = 0; i < (int) (length / sizeof(ShareRecord)); i++)
 	{
 		ShareRecord *record = &records[i];
@@ -232,9 +226,8 @@ share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *memb
 		}
 		record->name[SHARE_NAME_SIZE - 1] = '\0';
 		members[i] = true;
-		count++;
 	}
-	return count;
+	return true;
 }
 
 /* Write a record into a slot, magic, boot id and CRC added */
@@ -244,8 +237,8 @@ share_file_write(ShareFile *file, int slot, ShareRecord *record)
 	ssize_t done;
 
 	record->magic = SHARE_MAGIC;
-	if (!share_boot_id(record->boot_id))
-		return fail(file, "can't be used: the kernel tells no boot_id", "/proc", 0);
+	if (!get_boot_id(file, record->boot_id))
+		return false;
 	record->crc = record_crc(record);
 	do
 		done = pwrite(file->fd, record, sizeof(*record), (off_t) slot * sizeof(*record));
@@ -268,39 +261,4 @@ share_file_clear(ShareFile *file, int slot, uint64 identity)
 	/* if this fails, the slot is free a few seconds later */
 	if (pwrite(file->fd, &record, sizeof(record), (off_t) slot * sizeof(record)) < 0)
 		return;
-}
-
-/*
- * The kernel's boot id as bytes; false if there is none.  It tells the times of
- * this boot's monotonic clock from those of another.
- */
-bool
-share_boot_id(uint8 *boot_id)
-{
-	static uint8 known[16];
-	static bool is_known = false;
-
-	if (!is_known)
-	{
-		FILE *source = fopen("/proc/sys/kernel/random/boot_id", "re");
-		int count = 0;
-		int c;
-
-		if (source == NULL)
-			return false;
-		memset(known, 0, sizeof(known));
-		while (count < 32 && (c = fgetc(source)) != EOF && c != '\n')
-		{
-			if (c == '-')
-				continue;
-			known[count / 2] = known[count / 2] << 4 | (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-			count++;
-		}
-		fclose(source);
-		if (count < 32)
-			return false;
-		is_known = true;
-	}
-	memcpy(boot_id, known, sizeof(known));
-	return true;
 }

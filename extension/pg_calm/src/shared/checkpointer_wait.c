@@ -12,7 +12,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "checkpointer_wait.h"
+#include "shared.h"
 #include "miscadmin.h"
 #include "postmaster/bgwriter.h"
 #include "postmaster/interrupt.h"

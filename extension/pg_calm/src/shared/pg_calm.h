@@ -25,7 +25,7 @@ typedef enum CalmMode
 
 /*
  * Counters since the server was started.  In shadow mode those of flushing
- * tell what would have been done.
+ * tell what would have been done.  Nothing but pg_atomic_uint64: pg_calm.c.
  */
 typedef struct CalmCounters
 {
@@ -72,7 +72,7 @@ typedef struct CalmShared
 	CalmCounters counters;
 	pg_atomic_uint64 in_flight_pages; /* taken from the map, not confirmed */
 	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
-	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.h */
+	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.c */
 	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
 	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
 	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */

@@ -13,17 +13,12 @@
 
 #include "base/base.h"
 #include "fmgr.h"
-#include "pg_calm.h"
-#include "sharing.h"
+#include "shared.h"
 
 /* Between calls */
 #define TICK_MS 250
 
-static void call(void);
-static bool
-read_shared_caps(const CalmRates *asked, unsigned int *major, unsigned int *minor, CalmRates *caps);
-
-static CalmCore core = {.version = CALM_CORE_VERSION, .read_shared_caps = read_shared_caps};
+static CalmCore core = {.version = CALM_CORE_VERSION, .read_shared_caps = device_read_shared_caps};
 static CalmShare share = {.granted = {INFINITY, INFINITY}, .members = 1};
 static uint64 next_tick_ms = 0;
 
@@ -31,19 +26,6 @@ void
 sharing_publish(void)
 {
 	*find_rendezvous_variable(CALM_CORE_NAME) = &core;
-}
-
-static bool
-read_shared_caps(const CalmRates *asked, unsigned int *major, unsigned int *minor, CalmRates *caps)
-{
-	DeviceNumber device;
-
-	if (!device_read_shared_caps(asked->operations, asked->bytes, &device, &caps->operations,
-	                             &caps->bytes))
-		return false;
-	*major = device.major;
-	*minor = device.minor;
-	return true;
 }
 
 static void

@@ -17,7 +17,7 @@
 #include <limits.h>
 
 #include "device/device.h"
-#include "test_settings.h"
+#include "shared.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 

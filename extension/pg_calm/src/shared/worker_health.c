@@ -3,8 +3,8 @@
  * worker_health.c
  *	  Whether the background workers can be relied on.
  *
- * pg_calm leaves out the server's flush hints, has checkpoints wait and holds
- * sessions, all because the writeback worker does something better meanwhile.
+ * pg_calm leaves out the server's flush hints and has checkpoints wait, because the
+ * writeback worker does something better meanwhile.
  * A process ID says that it exists.  It may be stopped all the same, or hang in
  * the kernel, where a device does not answer or its queue is full; then nobody
  * flushes.  So it says in each of its steps that it is there, and who is not
@@ -26,9 +26,7 @@
 
 #include "miscadmin.h"
 #include "map/map.h"
-#include "pg_calm.h"
-#include "test_settings.h"
-#include "worker_health.h"
+#include "shared.h"
 
 void
 worker_health_begin(void)

@@ -16,7 +16,7 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
-#include "replay_rate.h"
+#include "wal.h"
 #include "shared/shared.h"
 
 void

@@ -35,7 +35,7 @@
 #include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "utils/wait_event.h"
-#include "wal_ahead.h"
+#include "wal.h"
 
 /* Between looks; segments after the one in use that are looked for */
 #define LOOK_MS 100
@@ -58,9 +58,6 @@
 static bool filling = false;
 static double bytes_per_second = 0; /* at which it is filled */
 static void (*serve)(void) = NULL;
-
-static bool is_there(XLogSegNo segment, TimeLineID timeline);
-static bool has_room(void);
 
 static bool
 is_there(XLogSegNo segment, TimeLineID timeline)

@@ -40,7 +40,7 @@
 #include "replication/slot.h"
 #include "replication/walsender_private.h"
 #include "storage/proc.h"
-#include "wal_cache.h"
+#include "wal.h"
 
 /* Dropped by one call at most, and least: a call takes a millisecond for some 16 MB */
 #define MOST_BYTES (64 * 1024 * 1024)
@@ -48,11 +48,6 @@
 
 /* The GUC */
 bool calm_drop_wal_cache = true;
-
-static bool has_prepared(void);
-static bool has_readers(void);
-static bool is_archived(XLogSegNo segment, TimeLineID timeline);
-static void drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length);
 
 /*
  * Each prepared transaction has a PGPROC of its own, without a process, to which its

@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 #include "shared/shared.h"
-#include "wal_flush_time.h"
+#include "wal.h"
 
 static uint64 began = 0; /* 0: not timed */
 

@@ -14,17 +14,13 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "breaker.h"
+#include "worker.h"
 #include "breaker_law.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"
 
 static BreakerLaw law;
 static char reason[256] = "";
-
-static uint64 justified_bytes(uint64 wal_flushes);
-static void describe(void);
-static void say(BreakerLevel before, uint64 now_ms);
 
 void
 breaker_begin(void)

@@ -43,21 +43,6 @@
 #define WAIT_MS 10000           /* until the next trial at first; doubled with each */
 #define LONGEST_WAIT_MS 640000  /* ten minutes */
 
-static BreakerMeasure measure(const BreakerInput *from, const BreakerInput *to);
-static double figure(BreakerCause cause, const BreakerMeasure *m);
-static bool worse(BreakerCause cause, const BreakerMeasure *worked, const BreakerMeasure *rested);
-static uint64 wait_ms(uint32 times);
-static void begin_trial(BreakerLaw *law, BreakerCause cause, BreakerLevel even, BreakerLevel odd,
-                        const BreakerMeasure *first, const BreakerInput *input);
-static void end_trial(BreakerLaw *law, const BreakerInput *input);
-static void found_innocent(BreakerLaw *law, const BreakerInput *input);
-static void let_go(BreakerLaw *law, const BreakerInput *input);
-static void come_back(BreakerLaw *law, BreakerLevel level, const BreakerInput *input);
-static void judge(BreakerLaw *law, const BreakerInput *input);
-static void watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input);
-static void wait_for_retry(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input);
-static int compare_doubles(const void *a, const void *b);
-
 static BreakerMeasure
 measure(const BreakerInput *from, const BreakerInput *to)
 {

@@ -18,7 +18,7 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "breaker.h"
+#include "worker.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "device/device.h"
@@ -32,7 +32,6 @@
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "wal/wal.h"
-#include "worker.h"
 #include "writeback/writeback.h"
 
 /*
@@ -81,19 +80,8 @@ static bool asks_for_reads = false; /* the volume is full, and hardly anybody re
 static uint64 next_settings_ms = 0;
 static uint64 next_look_ms = 0;
 
-static void read_settings(void);
-static void read_primary_images(void);
 static void
 add_reason(char *reasons, size_t size, const char *format, ...) pg_attribute_printf(3, 4);
-static bool map_was_full(void);
-static void publish_degraded(void);
-static void worker_exit(int code, Datum argument);
-static uint32 stretched(uint32 interval_ms);
-static PoolDue what_is_due(void);
-static void control_flushing(uint64 now_ms);
-static void look(uint64 now_ms);
-static bool work(uint64 now_ms);
-static long pause_ms(bool busy);
 
 void
 writeback_register_worker(void)

@@ -48,9 +48,8 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "bridge.h"
+#include "writeback.h"
 #include "base/base.h"
-#include "cachestat.h"
 #include "shared/shared.h"
 #include "port/pg_bitutils.h"
 
@@ -78,15 +77,6 @@
 static bool kernel_cannot = false;
 static long refused_type = 0;   /* of the filesystem that was refused last */
 static uint64 refused_when = 0; /* and when */
-
-static bool folios_are_known(unsigned long filesystem);
-static uint32 next_block(const PageMapBits *bits, uint32 from);
-static bool is_resident(void *start, size_t length);
-static bool populate(int fd, off_t offset, size_t length, bool split);
-static bool is_clean(const struct calm_cachestat *state);
-static void fill_clean(int fd, off_t offset, uint32 blocks, BridgeFilled *filled);
-static void fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled);
-static bool written_blocks(int fd, off_t offset, size_t length, PageMapBits *written);
 
 /*
  * Why nothing at all may be bridged now, or NULL.  Depends on settings that

@@ -26,13 +26,10 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "buffer_cleaning.h"
+#include "writeback.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/lwlock.h"
-
-static bool is_dirty(const RelationFile *file, BlockNumber block, Buffer *buffer);
-static bool write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer);
 
 /* Whether a block is dirty in a shared buffer now, and in which; without a pin */
 static bool

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cachestat.h"
+#include "writeback.h"
 
 #ifndef __NR_cachestat
 #define __NR_cachestat 451

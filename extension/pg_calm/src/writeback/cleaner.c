@@ -25,8 +25,7 @@
 
 #include <sys/stat.h>
 
-#include "buffer_cleaning.h"
-#include "cleaner.h"
+#include "writeback.h"
 #include "base/base.h"
 #include "miscadmin.h"
 #include "map/map.h"
@@ -65,13 +64,6 @@
 PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
 
 bool calm_clean_buffers = true;
-
-static bool is_alive(void);
-static const RelationFile *identify(uint32 file, uint32 incarnation);
-static void clean(uint32 file, uint32 incarnation, uint32 number);
-static bool serve_requests(void);
-static void serve(void);
-static void cleaner_exit(int code, Datum argument);
 
 void
 cleaner_register(void)

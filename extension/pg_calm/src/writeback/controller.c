@@ -31,7 +31,7 @@
 
 #include <math.h>
 
-#include "bridge.h"
+#include "writeback.h"
 #include "controller.h"
 
 /*
@@ -77,12 +77,6 @@ static Use all;         /* reads and writes */
 static Use writes;      /* of these */
 static Use used;        /* by all, the worker included */
 static double gap = -1; /* blocks; below 0: none yet */
-
-static void follow(double *value, double now, double elapsed_ms);
-static void follow_use(Use *use, double operations, double bytes, double elapsed_ms);
-static double left(double cap, double use, double least);
-static double even_gap(const DeviceCaps *caps);
-static void follow_gap(const DeviceCaps *caps, double elapsed_ms);
 
 static void
 follow(double *value, double now, double elapsed_ms)

@@ -29,12 +29,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bridge.h"
+#include "writeback.h"
 #include "base/base.h"
-#include "cachestat.h"
-#include "flush.h"
-#include "flush_region.h"
-#include "open_files.h"
 #include "shared/shared.h"
 
 /* What may be written at once after a pause, if paced */
@@ -93,12 +89,7 @@ static double pace_bytes = 0;      /* likewise */
 static const char *refused = NULL;
 
 CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
-static void not_in_flight(uint32 pages);
 static bool may_bridge(void);
-static void plan_region(void);
-static void refill_pace(void);
-static void confirm(bool wait);
-static void start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged);
 
 /* Why nothing can be flushed on this kernel, or NULL */
 const char *

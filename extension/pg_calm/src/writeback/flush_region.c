@@ -10,9 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "cachestat.h"
-#include "flush.h"
-#include "flush_region.h"
+#include "writeback.h"
 #include "shared/shared.h"
 
 void

@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "latency_probe.h"
+#include "writeback.h"
 #include "shared/shared.h"
 
 /* RWB_WINDOW_NSEC (block/blk-wbt.c) has two of them */
@@ -44,10 +44,6 @@ static aio_context_t context = 0;
 static int probed_file = -1;
 static bool refused = false; /* by the kernel or the file system: not tried again */
 static bool under_way = false;
-
-static bool begin(void);
-static void submit(void);
-static bool has_ended(void);
 
 /* Have a context and the file; false, for good, where that is not to be had */
 static bool

@@ -11,9 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bridge.h"
-#include "cachestat.h"
-#include "open_files.h"
+#include "writeback.h"
 #include "shared/shared.h"
 
 #define MAX_OPEN_FILES 16

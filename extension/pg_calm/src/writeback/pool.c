@@ -18,9 +18,7 @@
  */
 #include "postgres.h"
 
-#include "cleaner.h"
-#include "flush.h"
-#include "pool.h"
+#include "writeback.h"
 #include "shared/shared.h"
 #include "utils/memutils.h"
 
@@ -49,10 +47,6 @@ typedef struct Candidate
 static Candidate *candidates = NULL;
 static int candidate_count = 0;
 static int candidate_next = 0;
-
-static int compare(const void *a, const void *b);
-static bool add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look);
-static void add_file(uint32 f, const PoolDue *due, PoolLook *look);
 
 static int
 compare(const void *a, const void *b)
