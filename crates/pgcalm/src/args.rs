@@ -155,7 +155,7 @@ pub enum Verb {
     ///
     /// For preStop hooks, systemctl and switchovers: docs/operate/stop-start.md. The load feels no more than of checkpoints by time.
     /// Dirty buffers are counted by pg_calm or pg_buffercache. Needs EXECUTE on pg_backup_start, or pg_checkpoint since 19.
-    #[command(before_help = "Example: pgcalm ready-to-stop --within 10s --timeout 5min && systemctl stop postgresql")]
+    #[command(before_help = "Example: pgcalm ready-to-stop --within 10s --timeout 5min")]
     ReadyToStop(ReadyToStopArgs),
     /// Keep what a server has cached, and read it again after a restart, a failover or on a new standby.
     ///
