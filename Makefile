@@ -49,10 +49,10 @@ test: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
 
-# Tests of the lab that make test leaves out because each takes a minute or more; as root, about four minutes
+# Tests of the lab that make test leaves out because each takes a minute or more; as root, about seven minutes
 test-long: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
-	cargo test --package pgcalm --test host -- replica:: lab:: --ignored --test-threads=1 --nocapture
+	cargo test --package pgcalm --test host -- replica:: lab:: wal_full:: --ignored --test-threads=1 --nocapture
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build

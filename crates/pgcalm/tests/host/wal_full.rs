@@ -13,6 +13,7 @@ use pgcalm_testkit::{module_directory, need};
 use lab_run::{Dir, Running, lab, leftovers};
 
 #[test]
+#[ignore = "takes three minutes: make test-long"]
 fn stock_dies_of_a_forgotten_slot_and_a_server_with_the_guard_does_not() {
     if !need::met("the rehearsal of a full WAL volume", &[need::ROOT, need::SERVER, need::MODULE]) {
         return;
