@@ -127,7 +127,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most; it ends once WAL asks. A checkpoint's own writes are held for no longer, either.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.clean_buffers",
@@ -192,7 +192,8 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->capped, 0);
 		pg_atomic_init_u32(&shared->primary_images, 0);
 		pg_atomic_init_u32(&shared->let_go, 0);
-		pg_atomic_init_u64(&shared->full_pages, PG_UINT64_MAX);
+		pg_atomic_init_u64(&shared->hold_from_pages, 0);
+		pg_atomic_init_u64(&shared->hold_most_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();

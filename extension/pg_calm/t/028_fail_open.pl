@@ -50,17 +50,6 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'hints are dropped with a worker and a cap');
 is(degraded(), '', 'nothing is amiss');
 
-# --- more unflushed than the worker can go on with
-
-set("pg_calm.unflushed_limit = '64kB'", "pg_calm.clean_buffers = off");
-# as the worker has seen then, which looks four times a second
-$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
-usleep(2_000_000);
-my $dropped = checkpoint_adds('suppressed_hints');
-my $hints = $node->safe_psql('postgres', "SELECT pg_relation_size('t') / (256 * 1024)");
-cmp_ok($dropped, '<', $hints / 2, "of $hints hints most are obeyed that come with too much unflushed");
-set("pg_calm.unflushed_limit = '10GB'");
-
 # --- no cap
 
 set('pg_calm.write_iops = -1', 'pg_calm.write_bandwidth = -1', "pg_calm.flush_age = '10ms'");

@@ -92,7 +92,18 @@ extern void checkpoint_stats_drained(uint64 microseconds);
 extern void checkpoint_stats_begin(bool restartpoint, const char *flags);
 extern bool checkpoint_stats_observe(CheckpointReport *report);
 
+/* checkpoint_hold.c */
+
+/*
+ * In place of a flush hint of the checkpointer for so many bytes that it has written:
+ * waits as long as they are to take.  Preserves neither errno nor the latch.
+ */
+extern void checkpoint_hold_writes(off_t bytes);
+
 /* drain.c */
+
+/* Milliseconds that all drains of a checkpoint may take by the setting, and its writes be held */
+extern uint64 drain_timeout_ms(void);
 
 /*
  * Before each fsync of a data file in a checkpoint's sync phase: waits until what is

@@ -81,8 +81,7 @@ time_until_wal_asks(void)
 	return come > 0 ? elapsed * Max(distance - come, 0) / come : INFINITY;
 }
 
-/* Milliseconds that all drains of a checkpoint may take by the setting */
-static uint64
+uint64
 drain_timeout_ms(void)
 {
 	if (calm_drain_timeout >= 0)

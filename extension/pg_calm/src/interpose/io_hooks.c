@@ -7,8 +7,7 @@
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.
  * fdatasync: flushes of WAL are timed (wal_flush_time.c).
- * sync_file_range: the server's own flush hints are dropped for what we flush, as long as the
- *		worker keeps up; else they hold the server to the device's rate, as without us.
+ * sync_file_range: the server's own flush hints are dropped for what we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write
  *		(docs/internals/how-it-works.md).
@@ -33,7 +32,8 @@
  *	 calm_worker_timeout.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
- * - sync_file_range is left out for a hint of a data file that the worker flushes.
+ * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
+ *	 checkpointer waits instead (checkpoint_hold.c); others don't.
  *
  *-------------------------------------------------------------------------
  */
@@ -385,7 +385,7 @@ calm_fdatasync(int fd)
 
 /*
  * Whether what was written through a descriptor is flushed by the worker: it
- * keeps up, and the file is tracked, which it is not on a device whose caps we don't
+ * works, and the file is tracked, which it is not on a device whose caps we don't
  * know, nor are all of its regions with the page map full.  If not, nobody else would do it.
  */
 static bool
@@ -396,8 +396,7 @@ is_flushed_by_us(int fd, off_t offset, off_t length)
 	struct stat st;
 	PageMapFile *file;
 
-	if (!worker_is_flushing() ||
-	    page_map_unflushed(calm_page_map) >= pg_atomic_read_u64(&calm_shared->full_pages))
+	if (!worker_is_flushing())
 		return false;
 	known = *known_fd(fd);
 	if (known.file == FD_UNKNOWN)
@@ -428,7 +427,12 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
 	    is_flushed_by_us(fd, offset, length))
 	{
+		int save_errno = errno;
+
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
+		if (MyBackendType == B_CHECKPOINTER)
+			checkpoint_hold_writes(length);
+		errno = save_errno;
 		return 0;
 	}
 	return real_sync_file_range(fd, offset, length, flags);

@@ -76,8 +76,12 @@ typedef struct CalmShared
 	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
 	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
 	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
-	/* Unflushed pages from which on the server's flush hints are obeyed: the worker can't go on */
-	pg_atomic_uint64 full_pages;
+	/*
+	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
+	 * most (worker.c); the latter is 0 where they are not held
+	 */
+	pg_atomic_uint64 hold_from_pages;
+	pg_atomic_uint64 hold_most_pages;
 	pg_atomic_uint32 other_devices;   /* files on others were written to */
 	pg_atomic_uint32 draining;        /* what the checkpointer waits for, as above */
 	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */

@@ -268,6 +268,7 @@ control_flushing(uint64 now_ms)
 	double seconds;
 	double bytes;
 	double operations;
+	uint64 written;
 
 	controller_follow(&input, &control);
 	if (calm_unflushed_limit > 0)
@@ -298,7 +299,11 @@ control_flushing(uint64 now_ms)
 	/* all members see the same memory */
 	flush_policy.headroom = kernel_flusher_headroom(&flusher) / sharing_members();
 
-	pg_atomic_write_u64(&calm_shared->full_pages, (control.full + control.written) / BLCKSZ);
+	written = control.written / BLCKSZ;
+	pg_atomic_write_u64(&calm_shared->hold_from_pages,
+	                    flush_policy.paced ? control.limit / BLCKSZ + written : 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages,
+	                    flush_policy.paced ? control.full / BLCKSZ + written : 0);
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = control.share.write_iops;
 	calm_shared->flush_rate = flush_rate;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * controller.c
- *	  How much the worker writes, how much may wait, and when it can't keep up.
+ *	  How much the worker writes, how much may wait, and when a checkpoint's writes are held.
  *
  * There is one pool: the pages that are written and not flushed.  It is measured in seconds:
  * of the time in which the device would take all of it, scattered as it is, merged and
@@ -9,8 +9,8 @@
  * kernel's flusher, an fsync, a stop, has to write all of it.  So it has a limit of a few
  * seconds.  Below the limit pages wait for their turn by age; above it the worker flushes the
  * densest regions, as fast as its share of the device allows.  If that is not fast enough the
- * pool grows and becomes denser, until it is: it needs no other rule.  Where it reaches
- * what wakes the kernel's flusher, the server's flush hints are obeyed again, as without us.
+ * pool grows and becomes denser, until it is: it needs no other rule.  Where it would reach
+ * what wakes the kernel's flusher, the checkpoint's own writes are held (checkpoint_hold.c).
  *
  * The worker's share is what others leave of the device's limits.  On most cloud volumes
  * reads and WAL draw on the same budget.  What they need is what they used when nothing held
@@ -40,7 +40,8 @@
  * POOL_SECONDS	what may wait: four looks of the worker.  With less there is little to choose
  *				from; whoever comes to the pool, a visit of the kernel's flusher each 30 s, an
  *				fsync, holds up others for some such time.
- * FULL_SECONDS	what can't go on: three times as much, from which on the server's hints hold it.
+ * FULL_SECONDS	what can't go on: three times as much, so that a checkpoint's writes are held
+ *				little by little.
  * POOL_PART	part of what wakes the kernel's flusher on our device that may wait.  It counts
  *				folios, ours and others'.
  * HOST_PART	part of what wakes it on the host from which all is flushed.

@@ -1,0 +1,127 @@
+/*-------------------------------------------------------------------------
+ *
+ * checkpoint_hold.c
+ *	  Holds the checkpoint's own writes while too much is unflushed.
+ *
+ * The checkpointer writes buffers by its schedule, as fast as WAL comes, and on a
+ * volume that is at its limits that can be twice what the worker can flush.
+ * What is left over wakes the kernel flusher in some ten seconds, which fills the
+ * volume's queue with scattered writes, and then all that the volume does is
+ * done behind them.
+ *
+ * Stock has something against it: its flush hint, each checkpoint_flush_after
+ * pages, is a sync_file_range that waits for room in the device's queue
+ * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
+ * here, by what is unflushed at that moment instead: none at the pool's limit, and the longer
+ * the nearer it is to where it can't go on (writeback/controller.c).  No lock of the
+ * server's is held then (bufmgr.c, IssuePendingWritebacks).
+ *
+ * A checkpoint that is held ends later, and where its disk runs full of WAL the server
+ * ends.  So it is held for no longer in all than it may be drained (drain.c), and
+ * to no less than the device's own rate once WAL asks for the next one.  None is held that is
+ * to be fast.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xlog.h"
+#include "base/base.h"
+#include "checkpoint.h"
+#include "map/map.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgwriter.h"
+#include "shared/shared.h"
+#include "storage/latch.h"
+
+/*
+ * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
+ * at least; and to one that WAL waits for, which stock's hints hold to the device's rate as well
+ */
+#define LEAST_RATE (1.0 / 16)
+#define LATE_RATE 1.0
+
+/* Between looks at whether it may wait on, ms */
+#define STEP_MS 100
+
+/* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
+static bool
+may_hold(bool late)
+{
+	int requests = checkpointer_requests();
+
+	return (requests & CALM_CHECKPOINT_FAST) == 0 &&
+	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
+	       !ProcSignalBarrierPending;
+}
+
+/* How long so many bytes are to take; 0 if they are not held */
+static double
+hold_ms(off_t bytes, bool late)
+{
+	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
+	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
+	double unflushed = (double) page_map_unflushed(calm_page_map);
+	double hold;
+	double rate;
+
+	if (most <= from || unflushed <= from)
+		return 0;
+	SpinLockAcquire(&calm_shared->lock);
+	rate = calm_shared->flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
+	SpinLockRelease(&calm_shared->lock);
+	if (isinf(rate) || rate <= 0)
+		return 0;
+	/* the worker's figures are of a quarter of a second ago */
+	hold = Min((unflushed - from) / (most - from), 1);
+	return (double) bytes / rate * 1000 * hold * hold;
+}
+
+void
+checkpoint_hold_writes(off_t bytes)
+{
+	static double owed_ms = 0; /* hints can be for a page */
+	static TimestampTz checkpoint = 0;
+	static uint64 held_ms = 0; /* in that checkpoint */
+	bool late = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0;
+	double more_ms = hold_ms(bytes, late);
+	uint64 start;
+	uint64 now;
+	uint64 ms;
+
+	if (checkpoint != CheckpointStats.ckpt_start_t)
+	{
+		checkpoint = CheckpointStats.ckpt_start_t;
+		held_ms = 0;
+	}
+	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
+	    !may_hold(late))
+	{
+		owed_ms = 0;
+		return;
+	}
+	owed_ms = Min(owed_ms + more_ms, (double) (drain_timeout_ms() - held_ms));
+	ms = (uint64) owed_ms;
+	if (ms == 0)
+		return;
+	owed_ms -= (double) ms;
+
+	/* as the server's hint waits */
+	start = now = monotonic_ms();
+	do
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 (long) Min(start + ms - now, STEP_MS), WAIT_EVENT_DATA_FILE_FLUSH);
+		ResetLatch(MyLatch);
+		/* behind its schedule the server does the one at the end, the other each thousand buffers */
+		checkpointer_obey_reload();
+		AbsorbSyncRequests();
+		now = monotonic_ms();
+	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
+	         hold_ms(bytes, late) > 0);
+	held_ms += now - start;
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
+}

@@ -1,0 +1,135 @@
+
+# Where reads and writes share a volume's limits, a checkpoint writes no faster
+# than that is flushed: the server's flush hints, which would wait for the device,
+# wait for the worker instead, within bounds.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# A volume that takes 50 operations of a page per second, as far as the worker knows, and
+# checkpoints that would write all at once
+my $node = draining_node('hold');
+$node->append_conf(
+	'postgresql.conf', qq{
+pg_calm.write_iops = 0
+pg_calm.write_bandwidth = 0
+pg_calm.iops = 50
+pg_calm.io_size = '8kB'
+pg_calm.bandwidth = '100MB'
+pg_calm.unflushed_limit = 0
+pg_calm.clean_buffers = off
+pg_calm.drain_threshold = 1000000
+bgwriter_lru_maxpages = 0
+});
+$node->start;
+scattered_table($node);
+
+# More is unflushed than is flushed in seconds, and buffers are dirty
+sub update
+{
+	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+	# as the worker has seen then, which looks four times a second
+	usleep(2_000_000);
+	return;
+}
+
+# What the checkpointer waits for
+sub waits_for
+{
+	return $node->safe_psql('postgres',
+		q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+}
+
+# Begin a checkpoint of what update() leaves; whether it is seen to wait in a flush hint, and the
+# handle of who has asked for it
+sub is_held
+{
+	my $ended = checkpoints_completed($node);
+	my $held = 0;
+
+	update();
+	my $asked = begin_checkpoint($node);
+	wait_for(
+		sub {
+			$held ||= waits_for() eq 'DataFileFlush';
+			return $held || checkpoints_completed($node) > $ended;
+		},
+		60);
+	return ($held, $asked);
+}
+
+sub set
+{
+	my (@settings) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $_") foreach @settings;
+	$node->reload;
+	usleep(4_000_000);    # read every 3 s
+	return;
+}
+
+# It would take minutes
+my ($held, $asked) = is_held();
+ok($held, 'a checkpoint waits while too much is unflushed');
+
+# --- what ends it
+
+my $ended = checkpoints_completed($node);
+set("max_wal_size = '64MB'");
+ok(wait_for(sub { waits_for() eq 'DataFileFlush' }), 'it waits again after a reload');
+$node->safe_psql('postgres',
+	q{SELECT pg_logical_emit_message(false, 'fill', repeat('w', 1000000)) FROM generate_series(1, 70)});
+# at a sixteenth of the device's pace it would take many minutes
+ok(wait_for(sub { checkpoints_completed($node) > $ended }, 150), 'once WAL asks for the next one it goes on at the pace of the device') or die;
+ok(checkpoints_ended($node), 'which has ended, too');
+$asked->finish;
+set("max_wal_size = '10GB'");
+
+($held, $asked) = is_held();
+ok($held, 'a checkpoint waits');
+$ended = checkpoints_completed($node);
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok(checkpoints_completed($node), '>=', $ended + 2, 'one that is asked for at once ends that, and does not wait');
+$asked->finish;
+
+($held, $asked) = is_held();
+ok($held, 'a checkpoint waits');
+$ended = checkpoints_completed($node);
+my $worker = status_of($node)->{worker_pid};
+set("pg_calm.worker_timeout = '1s'");
+kill 'STOP', $worker;
+ok(wait_for(sub { checkpoints_completed($node) > $ended }, 30), 'not for a worker that hangs') or die;
+kill 'CONT', $worker;
+$asked->finish;
+
+set("pg_calm.drain_timeout = '2s'");
+$ended = checkpoints_completed($node);
+($held, $asked) = is_held();
+ok($held, 'a checkpoint waits');
+ok(wait_for(sub { checkpoints_completed($node) > $ended }, 30), 'not for longer than it may be drained') or die;
+$asked->finish;
+
+# --- where none is held
+
+$ended = checkpoints_completed($node);
+set('pg_calm.drain_timeout = 0');
+($held, $asked) = is_held();
+ok(!$held, 'not at all if it may not be drained');
+$asked->finish;
+
+set("pg_calm.drain_timeout = '1h'", "pg_calm.unflushed_limit = '10GB'");
+($held, $asked) = is_held();
+ok(!$held, 'nor where all that may be unflushed');
+$asked->finish;
+
+$node->stop;
+done_testing();
