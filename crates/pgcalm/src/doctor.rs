@@ -4,7 +4,6 @@ use anyhow::Context;
 use pgcalm_doctor::connection::Connection;
 use pgcalm_doctor::report::{Change, Report, Target, text};
 use pgcalm_doctor::{apply, collect, rules, undo};
-use pgcalm_host::quantity::Size;
 use pgcalm_host::{Failure, HostRoot};
 
 use crate::args::doctor::DoctorArgs;
@@ -22,24 +21,10 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     args.change.check()?;
     output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();
-    let (write_iops, write_bandwidth) = args.caps.of_writes();
     let wanted = args.server.wanted();
-    let collected = collect::collect(
-        &root,
-        &collect::Options {
-            connect: wanted.connect.map(str::to_string),
-            instance: wanted.instance.map(str::to_string),
-            write_iops,
-            write_bandwidth,
-            iops: args.caps.shared.iops.map(u64::from),
-            bandwidth: args.caps.shared.bandwidth.map(Size::bytes),
-            // Nothing is judged then.
-            sample: match args.undo {
-                true => Duration::ZERO,
-                false => args.duration,
-            },
-        },
-    )?;
+    // To take back, nothing is judged.
+    let sample = if args.undo { Duration::ZERO } else { args.duration };
+    let collected = collect::collect(&root, &args.caps.collect(wanted, sample))?;
     let mut connection = collected.connection;
     let mut report = rules::judge(collected.facts);
     let is_named = wanted.connect.is_some() || wanted.instance.is_some();

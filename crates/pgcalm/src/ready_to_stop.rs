@@ -1,10 +1,10 @@
+//! `pgcalm ready-to-stop`: what is asked for, said while it works, and its exit code.
+
 use std::fmt;
 use std::time::Duration;
 
-use pgcalm_doctor::collect;
 use pgcalm_doctor::ready_to_stop::{self, Options};
 use pgcalm_host::HostRoot;
-use pgcalm_host::quantity::Size;
 use pgcalm_trace::stop::Stop;
 
 use crate::args::ready_to_stop::ReadyToStopArgs;
@@ -26,18 +26,8 @@ impl fmt::Display for NotReady {
 pub fn run(args: &ReadyToStopArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let stop = Stop::install()?;
-    let (write_iops, write_bandwidth) = args.caps.of_writes();
-    let wanted = args.server.wanted();
     let options = Options {
-        collect: collect::Options {
-            connect: wanted.connect.map(str::to_string),
-            instance: wanted.instance.map(str::to_string),
-            write_iops,
-            write_bandwidth,
-            iops: args.caps.shared.iops.map(u64::from),
-            bandwidth: args.caps.shared.bandwidth.map(Size::bytes),
-            sample: Duration::ZERO,
-        },
+        collect: args.caps.collect(args.server.wanted(), Duration::ZERO),
         within: args.within,
         timeout: args.timeout,
     };

@@ -1,7 +1,11 @@
 //! What a disk takes or is to take, in the words of pg_calm's settings and of `lab volume`.
 
+use std::time::Duration;
+
 use clap::Args;
+use pgcalm_doctor::collect;
 use pgcalm_host::quantity::{Limit, PER_SECOND, Size, number};
+use pgcalm_postgres::Wanted;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WriteCaps {
@@ -48,6 +52,20 @@ pub struct SharedCaps {
 }
 
 impl DiskCaps {
+    /// What is to be looked at of a server with these caps; for how long the host is watched.
+    pub fn collect(self, wanted: Wanted<'_>, sample: Duration) -> collect::Options {
+        let (write_iops, write_bandwidth) = self.of_writes();
+        collect::Options {
+            connect: wanted.connect.map(str::to_string),
+            instance: wanted.instance.map(str::to_string),
+            write_iops,
+            write_bandwidth,
+            iops: self.shared.iops.map(u64::from),
+            bandwidth: self.shared.bandwidth.map(Size::bytes),
+            sample,
+        }
+    }
+
     /// What writes may have at most, if anything was said: their own cap or the shared one, whichever is less.
     pub fn of_writes(self) -> (Option<Option<u64>>, Option<Option<u64>>) {
         let least = |own: Option<Option<u64>>, shared: Option<u64>| match shared {
