@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -129,6 +129,11 @@ bench: build
 	@bench/run
 
 PART ?=
+# Stalls of public reports, each made small, into target/stalls-of-record.html; as root, 40 minutes, wants the machine for itself
+stalls-of-record: build
+	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml --option module-dir=$(EXTENSION) \
+	  --results bench/results/stalls-of-record --html target/stalls-of-record.html
+
 # Eight cells in which a claim can fail, in 40 minutes, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
 arena-quick: build
 	@$(PGCALM) lab run suite bench/suites/arena-quick.toml --option module-dir=$(EXTENSION) --results bench/results/arena-quick \

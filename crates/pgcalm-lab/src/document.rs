@@ -3,8 +3,9 @@
 use pgcalm_render::json::parse;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::report::Shown;
+use crate::report::{Host, Shown};
 use crate::{contest, suite};
 
 macro_rules! documents {
@@ -26,6 +27,22 @@ macro_rules! documents {
                 match self {
                     $(Self::$scenario(report) => &**report,)*
                     Self::Suite(report) => &**report,
+                }
+            }
+
+            /// Where it was measured; none of a suite, whose rows may be of several hosts.
+            pub fn host(&self) -> Option<&Host> {
+                match self {
+                    $(Self::$scenario(report) => Some(&report.host),)*
+                    Self::Suite(_) => None,
+                }
+            }
+
+            /// As JSON.
+            pub fn value(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Self::$scenario(report) => serde_json::to_value(report),)*
+                    Self::Suite(report) => serde_json::to_value(report),
                 }
             }
 

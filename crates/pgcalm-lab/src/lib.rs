@@ -44,6 +44,7 @@ pub mod archive;
 pub mod archive_crash;
 mod backlog;
 pub mod cap;
+pub mod chosen;
 pub mod clean;
 pub mod contest;
 pub mod contestant;

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use pgcalm_host::quantity::{PORT, number};
+use pgcalm_lab::chosen::Chosen;
 use pgcalm_lab::{contest, options};
 
 use crate::args::caps::{ReadCaps, WriteCaps};
@@ -352,6 +353,14 @@ macro_rules! scenario_args {
         }
 
         impl ScenarioArgs {
+            /// The scenario with its options, and where its report is to go; none of a suite.
+            pub fn chosen(self) -> Option<(Chosen, ReportFiles)> {
+                match self {
+                    $(Self::$scenario(args) => Some((Chosen::$scenario(Box::new(args.options)), args.report)),)*
+                    Self::Suite(_) => None,
+                }
+            }
+
             /// Runs it.
             pub fn run(self) -> anyhow::Result<()> {
                 match self {

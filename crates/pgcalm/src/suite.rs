@@ -8,23 +8,21 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{ArgAction, CommandFactory, Parser};
 use pgcalm_host::{Failure, replacement};
-use pgcalm_lab::contest::Options;
+use pgcalm_lab::chosen::Chosen;
+use pgcalm_lab::document::Document;
 use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::scenarios::SCENARIOS;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::{Found, Given, Results, Row, Stamp, Suite};
-use pgcalm_lab::{contest, suite};
 
 use crate::args::suite::{FailOnVerdict, SuiteArgs};
 use crate::args::{Cli, LabVerb, ScenarioArgs, Verb};
 use crate::{output, usage};
 
-/// The scenario whose reports can stand side by side.
-const SCENARIO: &str = "checkpoint";
-
 /// A row that can be run.
 struct Runnable<'a> {
     row: &'a Row,
-    options: Options,
+    options: Chosen,
     /// As it is typed.
     command: String,
     is_selected: bool,
@@ -82,12 +80,14 @@ fn directory(args: &SuiteArgs) -> PathBuf {
 }
 
 /// Has the scenario's own command line read the options, so that they are declared there and nowhere else.
-fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
-    if row.scenario != SCENARIO {
-        return Err(format!("scenario {:?}: a suite's rows are of {SCENARIO}; run others on their own", row.scenario));
+fn parse(row: &Row, args: &SuiteArgs) -> Result<(Chosen, String), String> {
+    let name = row.scenario.as_str();
+    let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    if !names.contains(&name) {
+        return Err(format!("scenario {name:?}: no such scenario; there are {}", names.join(", ")));
     }
     let command = Cli::command();
-    let scenario = ["lab", "run", SCENARIO]
+    let scenario = ["lab", "run", name]
         .iter()
         .try_fold(&command, |command, name| command.find_subcommand(name))
         .ok_or("no such scenario")?;
@@ -109,7 +109,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
         all.retain(|word| !word.starts_with("--dir="));
         all.push(format!("--dir={}", dir.display()));
     }
-    let command_line = ["pgcalm", "lab", "run", SCENARIO].into_iter().map(String::from).chain(all);
+    let command_line = ["pgcalm", "lab", "run", name].into_iter().map(String::from).chain(all);
     let parsed = Cli::try_parse_from(command_line).map_err(|error| {
         if error.use_stderr() {
             usage::one_line(&error)
@@ -117,20 +117,21 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
             "help and version are no options of a row".to_string()
         }
     })?;
-    let Some(Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed)))) = parsed.verb else {
-        return Err("no such scenario".to_string());
+    let chosen = match parsed.verb {
+        Some(Verb::Lab(LabVerb::Run(scenario))) => scenario.chosen(),
+        _ => None,
     };
-    if parsed.report.json.json.is_some() || parsed.report.html.is_some() {
+    let (options, report) = chosen.ok_or("no such scenario")?;
+    if report.json.json.is_some() || report.html.is_some() {
         return Err("json and html: the suite writes its results itself; leave them out".to_string());
     }
-    let options = parsed.options;
     options.check().map_err(|error| error.to_string())?;
-    Ok((options, typed(&words)))
+    Ok((options, typed(name, &words)))
 }
 
 /// The command with its options as one types them.
-fn typed(words: &[String]) -> String {
-    let mut text = format!("pgcalm lab run {SCENARIO}");
+fn typed(scenario: &str, words: &[String]) -> String {
+    let mut text = format!("pgcalm lab run {scenario}");
     for word in words {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -172,10 +173,10 @@ fn run_rows(
             continue;
         }
         output::say(&format!("{place}: {}", row.row.title));
-        let outcome = contest::run(&row.options, interrupt)
-            .and_then(|report| results.put(name, &stamp, &report).map(|()| report));
+        let outcome =
+            row.options.run(interrupt).and_then(|document| results.put(name, &stamp, &document).map(|()| document));
         match outcome {
-            Ok(report) => row.found = Some(Found { stamp, report }),
+            Ok(document) => row.found = Some(Found { stamp, document }),
             Err(error) => {
                 if let Some(Failure::Interrupted(_)) = error.downcast_ref() {
                     return Err(error);
@@ -201,16 +202,17 @@ fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyho
         interrupt.check()?;
         let now = Stamp::of(&row.options, interrupt)?;
         let difference = row.found.as_ref().map(|found| found.stamp.differs_from(&now));
-        let takes = suite::estimate(&row.options);
+        let takes = row.options.estimate();
+        let about = takes.map_or_else(|| "to be run".to_string(), |takes| format!("about {}", minutes(takes)));
         let state = match difference {
             Some(None) if !args.again => "its result is there".to_string(),
             Some(Some(difference)) if !args.again => {
-                format!("about {} (its result is of {difference})", minutes(takes))
+                format!("{about} (its result is of {difference})")
             }
-            _ => format!("about {}", minutes(takes)),
+            _ => about,
         };
         if args.again || !is_done(row.found.as_ref(), &now) {
-            total += takes;
+            total += takes.unwrap_or_default();
             due += 1;
         }
         let part = row.row.part.as_deref().map_or_else(String::new, |part| format!(", part {part}"));
@@ -243,13 +245,19 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &
         // A failure is not to hide behind an earlier result.
         let found = row.found.filter(|_| row.failure.is_none());
         let module = found.as_ref().and_then(|found| found.stamp.module.clone());
-        let mut made = pgcalm_lab::suite::report::Row::new(
-            row.row.name.clone(),
-            row.row.title.clone(),
-            row.row.part.clone(),
-            row.command,
-            found.map(|found| found.report),
-        );
+        let (report, document) = match found.map(|found| found.document) {
+            Some(Document::Checkpoint(report)) => (Some(*report), None),
+            Some(other) => {
+                if row.is_selected && other.shown().failure().is_some() {
+                    failed.push(row.row.name.clone());
+                }
+                (None, Some(other.value()?))
+            }
+            None => (None, None),
+        };
+        let row_of = pgcalm_lab::suite::report::Row::new;
+        let mut made = row_of(row.row.name.clone(), row.row.title.clone(), row.row.part.clone(), row.command, report);
+        made.document = document;
         made.failure = row.failure;
         made.module = module;
         shown.push(made);
@@ -337,7 +345,7 @@ mod tests {
         }
     }
 
-    fn parsed(text: &str, args: &SuiteArgs) -> Result<(Options, String), String> {
+    fn parsed(text: &str, args: &SuiteArgs) -> Result<(Chosen, String), String> {
         let suite = Suite::parse(&format!("title = 'x'\n[[row]]\nname = 'a'\n{text}"))?;
         parse(&suite.rows[0], args)
     }
@@ -347,8 +355,8 @@ mod tests {
         let mut args = args();
         let (options, command) =
             parsed("seconds = 30\nset = ['a=1', 'b=x y']\ncontestants = ['stock', 'pg_calm']", &args).unwrap();
-        assert_eq!(options.seconds.0, 30);
-        assert_eq!(options.common.set.len(), 2);
+        assert_eq!(options.named()["seconds"], 30);
+        assert_eq!(options.common().set.len(), 2);
         assert_eq!(
             command,
             "pgcalm lab run checkpoint --seconds 30 --set a=1 --set 'b=x y' --contestants stock,pg_calm"
@@ -356,9 +364,13 @@ mod tests {
         args.dir = Some("/var/tmp/x".into());
         args.option = vec!["seconds=40".parse().unwrap()];
         let (options, command) = parsed("seconds = 30", &args).unwrap();
-        assert_eq!(options.seconds.0, 40);
-        assert_eq!(options.common.dir, PathBuf::from("/var/tmp/x"));
+        assert_eq!(options.named()["seconds"], 40);
+        assert_eq!(options.common().dir, PathBuf::from("/var/tmp/x"));
         assert_eq!(command, "pgcalm lab run checkpoint --seconds 40");
+        let (options, command) = parsed("scenario = 'wal-full'\nkind = ['slot']", &args).unwrap();
+        assert!(matches!(options, Chosen::WalFull(_)), "{options:?}");
+        assert_eq!(options.named()["kind"], serde_json::json!(["slot"]));
+        assert_eq!(command, "pgcalm lab run wal-full --kind slot --seconds 40");
     }
 
     #[test]
@@ -370,7 +382,9 @@ mod tests {
             ("seconds = 1", "--seconds 1"),
             ("contestants = ['stick']", "no contestant \"stick\""),
             ("set-contestant = ['stick:a=1']", "stick"),
-            ("scenario = 'torture'", "scenario \"torture\""),
+            ("scenario = 'stall'", "scenario \"stall\": no such scenario; there are checkpoint, "),
+            ("scenario = 'suite'", "scenario \"suite\""),
+            ("scenario = 'torture'\nrows = 7", "--rows"),
             ("json = 'x'", "json and html"),
             ("help = true", "help and version"),
         ] {

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::table::{SCENARIO, check_name, level, text};
-use super::{Level, Row, matrix};
+use super::table::{Defaults, check_name, level, text};
+use super::{Row, matrix};
 use pgcalm_host::Failure;
 
 /// A suite.
@@ -52,7 +52,7 @@ impl Suite {
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
             format!("{place}{}; docs/guides/lab.md has the format", error.message())
         })?;
-        let defaults = level(document.defaults).map_err(|error| format!("defaults: {error}"))?;
+        let defaults = Defaults::of(document.defaults).map_err(|error| format!("defaults: {error}"))?;
         let mut rows = Vec::new();
         for (index, table) in document.row.into_iter().enumerate() {
             let place = place(&table, "row", index);
@@ -133,15 +133,16 @@ fn place(table: &Table, kind: &str, index: usize) -> String {
     }
 }
 
-fn row(mut table: Table, defaults: &Level) -> Result<Row, String> {
+fn row(mut table: Table, defaults: &Defaults) -> Result<Row, String> {
     let name = text(&mut table, "name")?.ok_or("it has no name: give it one")?;
     check_name(&name)?;
+    let scenario = text(&mut table, "scenario")?.unwrap_or_else(|| defaults.scenario.clone());
     Ok(Row {
         title: text(&mut table, "title")?.unwrap_or_else(|| name.clone()),
-        scenario: text(&mut table, "scenario")?.unwrap_or_else(|| SCENARIO.to_string()),
         part: text(&mut table, "part")?,
         name,
-        levels: vec![defaults.clone(), level(table)?],
+        levels: vec![defaults.level(&scenario), level(table)?],
+        scenario,
     })
 }
 
@@ -180,6 +181,17 @@ fs = "xfs"
         assert_eq!(one.scenario, "checkpoint");
         assert_eq!(words(one), ["--seconds=90", "--contestants=stock,pg_calm"]);
         assert_eq!(words(two), ["--seconds=60", "--contestants=stock,pg_calm", "--fs=xfs"]);
+    }
+
+    #[test]
+    fn defaults_are_of_one_scenario() {
+        let other = "[[row]]\nname = 'other'\nscenario = 'wal-full'\nkind = 'slot'\n";
+        let suite = Suite::parse(&format!("{TWO}{other}")).unwrap();
+        assert_eq!((suite.rows[2].scenario.as_str(), words(&suite.rows[2])), ("wal-full", vec!["--kind=slot".into()]));
+        let suite = Suite::parse(&format!("{}{other}", TWO.replacen("seconds", "scenario = 'wal-full'\nseconds", 1)));
+        let suite = suite.unwrap();
+        assert_eq!(suite.rows[0].scenario, "wal-full");
+        assert_eq!(words(&suite.rows[2]), ["--seconds=60", "--contestants=stock,pg_calm", "--kind=slot"]);
     }
 
     #[test]

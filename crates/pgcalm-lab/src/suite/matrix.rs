@@ -2,7 +2,8 @@
 
 use toml::{Table, Value};
 
-use super::{Given, Level, Row, table};
+use super::table::{self, Defaults};
+use super::{Given, Level, Row};
 
 /// Something that is varied.
 #[derive(Debug)]
@@ -35,10 +36,11 @@ struct Change {
 type Cell<'a> = Vec<(&'a Axis, &'a AxisValue)>;
 
 /// The rows of a `[[matrix]]`; the last axis varies fastest.
-pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, String> {
+pub(super) fn rows(mut table: Table, defaults: &Defaults) -> Result<Vec<Row>, String> {
     let name = table::text(&mut table, "name")?;
     let title = table::text(&mut table, "title")?;
-    let scenario = table::text(&mut table, "scenario")?.unwrap_or_else(|| table::SCENARIO.to_string());
+    let scenario = table::text(&mut table, "scenario")?.unwrap_or_else(|| defaults.scenario.clone());
+    let defaults = defaults.level(&scenario);
     let part = table::text(&mut table, "part")?;
     let axes = axes(table.remove("axes"))?;
     let changes = changes(table.remove("change"), &axes)?;
@@ -59,7 +61,7 @@ pub(super) fn rows(mut table: Table, defaults: &Level) -> Result<Vec<Row>, Strin
         table::check_name(&name).map_err(|error| {
             format!("{error}; a value of an axis gets another name with {{ label = \"...\", ... }}")
         })?;
-        let levels = [defaults, &own]
+        let levels = [&defaults, &own]
             .into_iter()
             .chain(cell.iter().map(|(_, value)| &value.options))
             .chain(applying.iter().map(|change| &change.options))

@@ -10,8 +10,10 @@ mod text;
 
 use pgcalm_render::document::{Column, Document, Table, figure};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::contest;
+use crate::document;
 use crate::report::Shown;
 
 /// Name of the document, where others have that of their scenario.
@@ -38,7 +40,7 @@ pub struct Report {
 }
 
 impl Shown for Report {
-    /// The figures alone: what stands between the lines of the matrix has its own layout in each rendering.
+    /// The figures alone, and what other scenarios found: what stands between the lines of the matrix has its own layout in each rendering.
     fn document(&self) -> Document {
         let mut document = Document::new("pgcalm lab", SCENARIO, "");
         document.title = Some(self.title.clone());
@@ -52,7 +54,13 @@ impl Shown for Report {
                 table.row([row.name.clone(), contestant.name.clone()].into_iter().chain(figures));
             }
         }
-        document.section("Matrix").table(table);
+        if self.rows.iter().any(|row| row.report.is_some()) {
+            document.section("Matrix").table(table);
+        }
+        for (row, other) in order::others(self) {
+            document.section(&row.title);
+            document.sections.extend(other.shown().document().sections);
+        }
         document
     }
 
@@ -91,9 +99,12 @@ pub struct Row {
     /// SHA-256 of the server module that was measured; absent where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// The result; absent if there is none.
+    /// The result of scenario `checkpoint`; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<contest::report::Report>,
+    /// The document of any other scenario; absent if there is none. Its own schema describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Value>,
     /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second, p99.9 and longest
     /// transaction; none of those that are not steady.
     pub comparisons: Vec<Comparison>,
@@ -166,7 +177,7 @@ impl Row {
         report: Option<contest::report::Report>,
     ) -> Self {
         let comparisons = report.as_ref().map_or_else(Vec::new, compare::of);
-        Self { name, title, part, command, failure: None, module: None, report, comparisons }
+        Self { name, title, part, command, failure: None, module: None, report, document: None, comparisons }
     }
 
     /// Why pg_calm and stock are not compared: which of them was not steady, and why not; empty if they both were, or nobody
@@ -178,6 +189,11 @@ impl Row {
             .filter(|contestant| [BASELINE, SUBJECT].contains(&contestant.name.as_str()))
             .filter_map(|contestant| Some((contestant.name.as_str(), contestant.objection()?)))
             .collect()
+    }
+
+    /// What a scenario other than `checkpoint` found; none if there is no result, or none that can be read.
+    fn other(&self) -> Option<document::Document> {
+        document::read(&self.document.as_ref()?.to_string()).ok()
     }
 
     /// Whether pg_calm is worse than stock in something.
@@ -195,5 +211,31 @@ impl Report {
     /// A document of these rows.
     pub fn new(title: String, about: String, rows: Vec<Row>) -> Self {
         Self { scenario: SCENARIO.to_string(), title, about, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal_full::report::tests::report as wal_full;
+
+    #[test]
+    fn what_other_scenarios_found_stands_below_the_matrix() {
+        let mut row = Row::new("full".into(), "WAL fills up".into(), None, "pgcalm lab run wal-full".into(), None);
+        let mut found = wal_full();
+        found.cases[0].died_s = None;
+        row.document = Some(serde_json::to_value(&found).unwrap());
+        let mut unread = Row::new("unread".into(), "Of a later version".into(), None, String::new(), None);
+        unread.document = Some("nothing".into());
+        let report = Report::new("Some rows".into(), String::new(), vec![row, unread]);
+        let markdown = markdown::render(&report, "", |_| true);
+        assert!(report.document().tabs().contains("slot stock\t"), "{}", report.document().tabs());
+        for rendered in [report.text(), report.html(), markdown] {
+            assert!(rendered.contains("WAL fills up") && rendered.contains("slot"), "{rendered}");
+            assert!(!rendered.contains("No row compares"), "{rendered}");
+        }
+        let failure = found.failure().unwrap();
+        assert!(reading::lines(&report).contains(&format!("full: {failure}")));
+        assert!(report.text().contains("PostgreSQL 15.20; Linux 6.18.0"), "{}", report.text());
     }
 }

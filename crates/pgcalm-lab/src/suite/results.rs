@@ -11,8 +11,8 @@ use pgcalm_host::{HostRoot, replacement};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contest::Options;
-use crate::contest::report as model;
+use crate::chosen::Chosen;
+use crate::document;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::module;
@@ -33,10 +33,11 @@ pub struct Stamp {
 
 impl Stamp {
     /// Of a run with these options that would be made now.
-    pub fn of(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Self> {
-        let installation = Installation::find(&HostRoot::default(), options.common.pg_bindir.as_deref(), interrupt)?;
-        let module = if options.contestants.iter().any(|c| c.module) {
-            let directory = match &options.common.module_dir {
+    pub fn of(options: &Chosen, interrupt: &Interrupt) -> anyhow::Result<Self> {
+        let common = options.common();
+        let installation = Installation::find(&HostRoot::default(), common.pg_bindir.as_deref(), interrupt)?;
+        let module = if options.loads_module() {
+            let directory = match &common.module_dir {
                 Some(directory) => directory.clone(),
                 None => installation.module_dir(interrupt)?,
             };
@@ -81,12 +82,12 @@ impl Stamp {
     }
 }
 
-/// A file of results: the report, as any run writes it, and its stamp beside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Document {
+/// A file of results: the document, as any run writes it, and its stamp beside.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Stamped {
     suite_row: Stamp,
     #[serde(flatten)]
-    report: model::Report,
+    document: Value,
 }
 
 /// A result that is there.
@@ -95,7 +96,7 @@ pub struct Found {
     /// What it was measured with.
     pub stamp: Stamp,
     /// The result.
-    pub report: model::Report,
+    pub document: document::Document,
 }
 
 /// The directory with the results.
@@ -138,19 +139,20 @@ impl Results {
         };
         /// The rest is read as any report is, so that what later versions have added is filled in.
         #[derive(Deserialize)]
-        struct Stamped {
+        struct Any {
             suite_row: Stamp,
         }
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
-        Ok(serde_json::from_str::<Stamped>(&text)
+        Ok(serde_json::from_str::<Any>(&text)
             .ok()
-            .zip(crate::document::from_json(&text).ok())
-            .map(|(stamped, report)| Found { stamp: stamped.suite_row, report }))
+            .zip(document::read(&text).ok())
+            .map(|(any, document)| Found { stamp: any.suite_row, document }))
     }
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
-    pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
-        let text = pgcalm_render::json::to_json_pretty(&Document { suite_row: stamp.clone(), report: report.clone() })?;
+    pub fn put(&self, row: &str, stamp: &Stamp, document: &document::Document) -> anyhow::Result<()> {
+        let stamped = Stamped { suite_row: stamp.clone(), document: document.value()? };
+        let text = pgcalm_render::json::to_json_pretty(&stamped)?;
         let file = self.file(row);
         let part = self.directory.join(format!(".{row}.json.part"));
         replacement::write(&file, &part, 0o644, text.as_bytes(), Durability::Synced)
@@ -171,7 +173,7 @@ mod tests {
         }
     }
 
-    fn report() -> model::Report {
+    fn report() -> document::Document {
         let text = r#"{
             "scenario": "checkpoint",
             "host": {
@@ -181,7 +183,7 @@ mod tests {
             "settings": {"seconds": 60},
             "contestants": [{"name": "stock", "description": "", "server_settings": {}, "runs": []}]
         }"#;
-        crate::document::from_json(text).unwrap()
+        document::read(text).unwrap()
     }
 
     #[test]
@@ -192,9 +194,9 @@ mod tests {
         assert_eq!(results.find("a").unwrap(), None);
         results.put("a", &stamp(), &report()).unwrap();
         let found = results.find("a").unwrap().unwrap();
-        assert_eq!((found.stamp, found.report), (stamp(), report()));
+        assert_eq!((found.stamp, found.document), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
-        assert_eq!(crate::document::from_json(&text).unwrap(), report());
+        assert_eq!(document::read(&text).unwrap(), report());
         let left: Vec<_> = fs::read_dir(directory.path().join("new")).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
     }
@@ -203,7 +205,7 @@ mod tests {
     fn what_is_no_result_of_a_suite_is_none() {
         let directory = tempfile::tempdir().unwrap();
         let results = Results::new(directory.path());
-        let text = pgcalm_render::json::to_json_pretty(&report()).unwrap();
+        let text = pgcalm_render::json::to_json_pretty(&report().value().unwrap()).unwrap();
         for text in ["", "{", &text] {
             fs::write(results.file("a"), text).unwrap();
             assert_eq!(results.find("a").unwrap(), None);

@@ -4,8 +4,29 @@ use toml::{Table, Value};
 
 use super::{Given, Level};
 
-/// What a row runs unless it says so.
-pub(super) const SCENARIO: &str = "checkpoint";
+/// What a suite runs unless it says so.
+const SCENARIO: &str = "checkpoint";
+
+/// What rows have unless they say so.
+#[derive(Debug)]
+pub(super) struct Defaults {
+    /// What is run.
+    pub(super) scenario: String,
+    options: Level,
+}
+
+impl Defaults {
+    /// From the table of the file.
+    pub(super) fn of(mut table: Table) -> Result<Self, String> {
+        let scenario = text(&mut table, "scenario")?.unwrap_or_else(|| SCENARIO.to_string());
+        Ok(Self { scenario, options: level(table)? })
+    }
+
+    /// Options of rows that run `scenario`: none of another than the defaults are of, since each has its own.
+    pub(super) fn level(&self, scenario: &str) -> Level {
+        if scenario == self.scenario { self.options.clone() } else { Level::new() }
+    }
+}
 
 /// Takes the text `key` out of the table.
 pub(super) fn text(table: &mut Table, key: &str) -> Result<Option<String>, String> {

@@ -250,7 +250,7 @@ fn warning(run: &Run, begun: f64, wal_size: u64) -> Option<Warning> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;

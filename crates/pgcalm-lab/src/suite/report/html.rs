@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use pgcalm_render::chart::figure;
-use pgcalm_render::document::Section;
+use pgcalm_render::document::{Document, Section};
 use pgcalm_render::number::{MISSING, short};
 use pgcalm_render::page::{page, series_data, tooltip};
 
@@ -31,6 +31,7 @@ pub(super) fn render(report: &Report) -> String {
                 @if let Some(result) = &row.report { (run(row, result)) }
             }
         }
+        @for (row, result) in order::others(report) { (other(row, &result.shown().document())) }
     };
     let title = format!("pgcalm: {}", report.title);
     page(&title, include_str!("suite.css"), &main, Some(&tooltip()))
@@ -117,6 +118,19 @@ fn class(verdict: Verdict) -> &'static str {
 
 fn anchor(row: &Row) -> String {
     format!("row-{}", row.name)
+}
+
+/// A run of another scenario.
+fn other(row: &Row, result: &Document) -> Markup {
+    html! {
+        section.run id=(anchor(row)) {
+            h2 { (row.title) }
+            p.note { code { (row.command) } }
+            @for line in &result.conditions { p.conditions { (line.join(" · ")) } }
+            @for line in &result.readings { p.reading { (line) } }
+        }
+        @for section in &result.sections { (section.markup()) }
+    }
 }
 
 /// A run: its chart in sight, the rest of its report folded.

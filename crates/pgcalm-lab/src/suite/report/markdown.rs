@@ -4,7 +4,6 @@ use pgcalm_render::number::{MISSING, short};
 
 use super::compare::COMPARED;
 use super::{BASELINE, Report, Row, SUBJECT, Verdict, order, reading};
-use crate::contest;
 use crate::report::Shown;
 
 /// The document. Rows that are not to be renewed, or have no result, keep the section with their title of `old`, the
@@ -27,10 +26,16 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
         out.push_str(&format!("\n**Failed**: {}: {}\n", row.name, cell(failure)));
     }
     for row in &report.rows {
-        match row.report.as_ref().filter(|_| is_renewed(row)) {
-            Some(result) => {
-                out.push_str(&format!("\n## {}\n\n`{}`\n\n```text\n{}```\n", row.title, row.command, figures(result)))
-            }
+        let other = row.other();
+        let result =
+            row.report.as_ref().map(|result| result as &dyn Shown).or(other.as_ref().map(|other| other.shown()));
+        match result.filter(|_| is_renewed(row)) {
+            Some(result) => out.push_str(&format!(
+                "\n## {}\n\n`{}`\n\n```text\n{}```\n",
+                row.title,
+                row.command,
+                figures(row, result)
+            )),
             None => {
                 if let Some(section) = section(old, &row.title) {
                     out.push_str(&format!("\n## {}\n{section}", row.title));
@@ -42,9 +47,11 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
 }
 
 /// Conditions and tables of a row. What the sentences say of steadiness is in the matrix, and the rest in the JSON document.
-fn figures(result: &contest::report::Report) -> String {
+fn figures(row: &Row, result: &dyn Shown) -> String {
     let mut document = result.document();
-    document.readings.clear();
+    if row.report.is_some() {
+        document.readings.clear();
+    }
     document.text()
 }
 

@@ -2,6 +2,7 @@
 
 use super::compare::COMPARED;
 use super::{Report, Row, SUBJECT, Verdict};
+use crate::document::Document;
 
 /// Rows under one heading.
 #[derive(Debug)]
@@ -31,6 +32,11 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
         .collect()
 }
 
+/// Rows of scenarios other than `checkpoint` that have a result, in the file's order.
+pub(super) fn others(report: &Report) -> Vec<(&Row, Document)> {
+    report.rows.iter().filter_map(|row| Some((row, row.other()?))).collect()
+}
+
 /// The heading of rows in which there is nothing to compare.
 pub(super) const NOT_STEADY: &str = "Not steady: no verdict";
 
@@ -41,7 +47,8 @@ pub(super) fn failed(report: &Report) -> Vec<(&Row, &str)> {
 
 /// Rows without a result that did not fail either.
 pub(super) fn missing(report: &Report) -> Vec<&Row> {
-    report.rows.iter().filter(|row| row.report.is_none() && row.failure.is_none()).collect()
+    let has_result = |row: &Row| row.report.is_some() || row.document.is_some();
+    report.rows.iter().filter(|row| !has_result(row) && row.failure.is_none()).collect()
 }
 
 /// The worst of the subject's losses as a share of stock's figure, below one; none if it loses nothing.

@@ -7,6 +7,7 @@ use pgcalm_render::number::{factor, printable, short};
 use super::compare::COMPARED;
 use super::{Report, Row, SUBJECT, Verdict, order};
 use crate::contest::report::{CapKind, Contestant, checkpoint_start};
+use crate::report::Host;
 use crate::report::settings::{build, server, shown};
 
 /// Something shown of each contestant.
@@ -95,7 +96,10 @@ pub(super) fn spread(contestant: &Contestant) -> Option<String> {
 /// What the rows were measured with: server, kernel, file systems, dates and builds.
 pub(super) fn made_with(report: &Report) -> Option<String> {
     let results = || report.rows.iter().filter_map(|row| row.report.as_ref());
-    results().next()?;
+    let others = order::others(report);
+    let hosts: Vec<&Host> =
+        results().map(|run| &run.host).chain(others.iter().filter_map(|(_, other)| other.host())).collect();
+    hosts.first()?;
     let all = |texts: &mut dyn Iterator<Item = String>| {
         let texts: BTreeSet<String> = texts.filter(|text| !text.is_empty()).collect();
         texts.into_iter().collect::<Vec<_>>()
@@ -104,19 +108,19 @@ pub(super) fn made_with(report: &Report) -> Option<String> {
         let texts = all(texts);
         (!texts.is_empty()).then(|| format!("{prefix}{}", texts.join(", ")))
     };
-    let days = all(&mut results().map(|run| run.host.started_at.chars().take(10).collect()));
+    let days = all(&mut hosts.iter().map(|host| host.started_at.chars().take(10).collect()));
     let days = match (days.first(), days.last()) {
         (Some(first), Some(last)) if first != last => Some(format!("{first} to {last}")),
         (first, _) => first.cloned(),
     };
     let file_system = |run: &crate::contest::report::Report| run.settings.get("fs").map(shown).unwrap_or_default();
     let parts: Vec<String> = [
-        joined("", &mut results().map(|run| server(&run.host.postgres))),
-        joined("Linux ", &mut results().map(|run| run.host.kernel.clone())),
+        joined("", &mut hosts.iter().map(|host| server(&host.postgres))),
+        joined("Linux ", &mut hosts.iter().map(|host| host.kernel.clone())),
         joined("", &mut results().map(file_system)),
         days,
         joined("pg_calm ", &mut report.rows.iter().filter_map(|row| Some(build(row.module.as_deref()?)))),
-        joined("pgcalm ", &mut results().map(|run| run.host.pgcalm.clone())),
+        joined("pgcalm ", &mut hosts.iter().map(|host| host.pgcalm.clone())),
     ]
     .into_iter()
     .flatten()
@@ -221,6 +225,11 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     let builds: BTreeSet<&str> = report.rows.iter().filter_map(|row| row.module.as_deref()).collect();
     if builds.len() > 1 {
         lines.push(format!("Rows were measured with {} different builds of the module", builds.len()));
+    }
+    for (row, other) in order::others(report) {
+        if let Some(failure) = other.shown().failure() {
+            lines.push(format!("{}: {failure}", row.name));
+        }
     }
     if lines.is_empty() {
         lines.push("No row compares pg_calm with stock.".to_string());

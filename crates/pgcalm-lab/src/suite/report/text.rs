@@ -39,6 +39,13 @@ pub(super) fn render(report: &Report) -> String {
             paragraph(&mut out, note);
         }
     }
+    for (row, other) in order::others(report) {
+        out.push('\n');
+        for line in row_heading(row) {
+            paragraph(&mut out, &line);
+        }
+        out.push_str(&other.shown().text());
+    }
     out.push('\n');
     for line in reading::lines(report) {
         paragraph(&mut out, &line);
