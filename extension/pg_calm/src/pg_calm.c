@@ -36,7 +36,7 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
-int calm_page_map_memory = 48 * 1024;
+static int calm_page_map_memory = 48 * 1024;
 int calm_drain_timeout = -1;
 bool calm_bridge = true;
 
@@ -52,36 +52,13 @@ static const struct config_enum_entry mode_options[] = {{"off", CALM_MODE_OFF, f
                                                         {"on", CALM_MODE_ON, false},
                                                         {NULL, 0, false}};
 
-const char *
-calm_mode_name(int mode)
-{
-	for (const struct config_enum_entry *option = mode_options; option->name; option++)
-	{
-		if (option->val == mode)
-			return option->name;
-	}
-	return "unknown";
-}
-
-/* Rates: -1 is "unlimited", 0 "detect" */
+/* Rates: 0 is "detect" or none, -1 "unlimited" */
 static bool
 check_rate(int *newval, void **extra, GucSource source)
 {
 	if (*newval > 0 && *newval < 10)
 	{
-		GUC_check_errdetail("The value must be -1 (unlimited), 0 (detect) or at least 10.");
-		return false;
-	}
-	return true;
-}
-
-/* Limits for reads and writes together: they are not detected, so that 0 means none */
-static bool
-check_rate_of_all(int *newval, void **extra, GucSource source)
-{
-	if (*newval > 0 && *newval < 10)
-	{
-		GUC_check_errdetail("The value must be 0 (no such limit) or at least 10.");
+		GUC_check_errdetail("A limit must be at least 10.");
 		return false;
 	}
 	return true;
@@ -103,12 +80,12 @@ define_settings(void)
 		"pg_calm.iops",
 		"Operations per second that the data directory's device allows, reads and writes together.",
 		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
-		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate_of_all, NULL, NULL);
+		&calm_iops, 0, 0, INT_MAX, PGC_SIGHUP, 0, check_rate, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.bandwidth",
 		"Kilobytes per second that may be read from and written to the data directory's device together.",
 		"For volumes that count reads as well, as most of clouds do. 0 means none such.",
-		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate_of_all, NULL, NULL);
+		&calm_bandwidth, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, check_rate, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.write_iops",
 		"Write operations per second that the data directory's device allows.",
@@ -155,7 +132,7 @@ request_shared_memory(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
 	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(checkpoint_stats_size());
+	RequestAddinShmemSpace(MAXALIGN(sizeof(ReportShared)));
 }
 
 static void
@@ -197,7 +174,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
-		pg_atomic_init_u32(&shared->draining, 0);
+		pg_atomic_init_u32(&shared->draining, PAGE_MAP_END);
 		pg_atomic_init_u64(&shared->drain_before_ms, 0);
 		SpinLockInit(&shared->lock);
 	}
@@ -240,6 +217,8 @@ _PG_init(void)
 	if (calm_interpose_failure)
 		return;
 	checkpoint_stats_watch_log();
-	writeback_register_worker();
-	cleaner_register();
+	background_register("pg_calm writeback worker", "pg_calm_writeback_main", 0,
+	                    BgWorkerStart_PostmasterStart);
+	background_register("pg_calm cleaner", "pg_calm_cleaner_main",
+	                    BGWORKER_BACKEND_DATABASE_CONNECTION, BgWorkerStart_ConsistentState);
 }

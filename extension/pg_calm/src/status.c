@@ -19,23 +19,29 @@
 #include "shared/shared.h"
 #include "stop_estimate.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
 
-static Datum
-counter_datum(pg_atomic_uint64 *counter)
+static void
+put_count(ViewRow *row, pg_atomic_uint64 *counter)
 {
-	return Int64GetDatum((int64) pg_atomic_read_u64(counter));
+	row_put(row, true, Int64GetDatum((int64) pg_atomic_read_u64(counter)));
+}
+
+/* Infinity is "not capped": null in SQL */
+static void
+put_rate(ViewRow *row, double rate)
+{
+	row_put(row, !isinf(rate), Int64GetDatum(isinf(rate) ? 0 : (int64) rate));
 }
 
 static void
-add_reason(StringInfo reasons, const char *reason)
+put_seconds(ViewRow *row, double seconds)
 {
-	if (reasons->len > 0)
-		appendStringInfoString(reasons, "; ");
-	appendStringInfoString(reasons, reason);
+	row_put(row, !isnan(seconds), Float8GetDatum(seconds));
 }
 
 /* Why the module does less than its mode says, all there is to tell; or NULL */
@@ -48,30 +54,28 @@ worse_than_asked(const CalmShared *copy)
 		return calm_interpose_failure;
 	initStringInfo(&reasons);
 	if (copy->degraded[0])
-		add_reason(&reasons, copy->degraded);
-	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0)
-	{
-		/* it may have said why */
-		if (reasons.len == 0)
-			add_reason(&reasons, "the writeback worker is not running");
-	}
-	else if (!worker_is_alive())
-		add_reason(&reasons, "the writeback worker does not respond: the server's flush hints are "
-		                     "obeyed, and nothing waits for it");
+		appendStringInfo(&reasons, "; %s", copy->degraded);
+	/* if it does not run, it may have said why */
+	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0 && reasons.len == 0)
+		appendStringInfoString(&reasons, "; the writeback worker is not running");
+	else if (pg_atomic_read_u32(&calm_shared->worker_pid) != 0 && !worker_is_alive())
+		appendStringInfoString(&reasons, "; the writeback worker does not respond: the server's "
+		                                 "flush hints are obeyed, and nothing waits for it");
 	if (calm_mode == CALM_MODE_ON)
 	{
 		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)
-			add_reason(&reasons, "no cap of the data directory's device is known: pages are only "
-			                     "watched");
+			appendStringInfoString(&reasons, "; no cap of the data directory's device is known: "
+			                                 "pages are only watched");
 		if (calm_shared->device == 0)
-			add_reason(&reasons, "the data directory is on a network or FUSE file system, where a "
-			                     "close can take a write error away: files are left as without "
-			                     "pg_calm");
+			appendStringInfoString(&reasons,
+			                       "; the data directory is on a network or FUSE file system, "
+			                       "where a close can take a write error away: files are left as "
+			                       "without pg_calm");
 		else if (pg_atomic_read_u32(&calm_shared->other_devices) != 0)
-			add_reason(&reasons, "files on other devices than the data directory's are left as "
-			                     "without pg_calm");
+			appendStringInfoString(&reasons, "; files on other devices than the data directory's "
+			                                 "are left as without pg_calm");
 	}
-	return reasons.len > 0 ? reasons.data : NULL;
+	return reasons.len > 0 ? reasons.data + 2 : NULL;
 }
 
 Datum
@@ -79,12 +83,11 @@ pg_calm_status(PG_FUNCTION_ARGS)
 {
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
+	ViewRow row = {0};
 	TupleDesc tupdesc;
-	Datum values[28];
-	bool nulls[28] = {false};
+	int32 worker_pid = (int32) pg_atomic_read_u32(&calm_shared->worker_pid);
 	uint64 dirty_buffers;
-	double seconds;
-	int column = 0;
+	double stop_seconds;
 	const char *degraded;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -97,52 +100,40 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	memcpy(copy->degraded, calm_shared->degraded, sizeof(copy->degraded));
 	SpinLockRelease(&calm_shared->lock);
 
-	values[column++] = CStringGetTextDatum(calm_mode_name(calm_mode));
+	row_put(&row, true, CStringGetTextDatum(GetConfigOption("pg_calm.mode", false, false)));
 	degraded = worse_than_asked(copy);
-	nulls[column] = degraded == NULL;
-	values[column++] = degraded ? CStringGetTextDatum(degraded) : (Datum) 0;
+	row_put(&row, degraded != NULL, CStringGetTextDatum(degraded ? degraded : ""));
+	put_rate(&row, copy->caps_known ? copy->caps.write_iops : INFINITY);
+	put_rate(&row, copy->caps_known ? copy->caps.write_bytes : INFINITY);
+	row_put(&row, copy->caps_known, Int32GetDatum((int32) copy->caps.io_size));
+	row_put(&row, copy->caps_known, CStringGetTextDatum(copy->caps.source));
+	row_put(&row, true, Int32GetDatum((int32) copy->max_gap));
 
-	/* infinity is "not capped": null in SQL */
-	nulls[column] = !copy->caps_known || isinf(copy->caps.write_iops);
-	values[column] = nulls[column] ? (Datum) 0 : Int64GetDatum((int64) copy->caps.write_iops);
-	column++;
-	nulls[column] = !copy->caps_known || isinf(copy->caps.write_bytes);
-	values[column] = nulls[column] ? (Datum) 0 : Int64GetDatum((int64) copy->caps.write_bytes);
-	column++;
-	nulls[column] = !copy->caps_known;
-	values[column++] = Int32GetDatum((int32) copy->caps.io_size);
-	nulls[column] = !copy->caps_known;
-	values[column++] = CStringGetTextDatum(copy->caps.source);
-	values[column++] = Int32GetDatum((int32) copy->max_gap);
+	row_put(&row, true, Int64GetDatum((int64) page_map_unflushed(calm_page_map)));
+	put_count(&row, &calm_shared->in_flight_pages);
+	put_count(&row, &counters->flushed_pages);
+	put_count(&row, &counters->fsynced_pages);
+	put_count(&row, &counters->kernel_flushed_pages);
+	put_count(&row, &counters->bridged_pages);
+	put_count(&row, &counters->unbridged_pages);
+	put_count(&row, &counters->device_operations);
+	put_count(&row, &counters->written_bytes);
+	put_count(&row, &counters->suppressed_hints);
+	put_count(&row, &counters->cleaned_buffers);
+	put_count(&row, &counters->latency_probes);
+	put_count(&row, &counters->wal_flushes);
+	row_put(&row, true, Float8GetDatum(pg_atomic_read_u64(&counters->wal_flush_us) / 1000.0));
+	put_count(&row, &calm_page_map->full.value);
+	put_count(&row, &calm_shared->error_latch.errors);
+	row_put(&row, worker_pid != 0, Int32GetDatum(worker_pid));
+	stop_seconds = stop_estimate_seconds(&dirty_buffers);
+	row_put(&row, true, Int64GetDatum((int64) dirty_buffers));
+	put_seconds(&row, stop_seconds);
+	put_seconds(&row, recovery_estimate_seconds());
+	Assert(row.columns == tupdesc->natts);
 
-	values[column++] = Int64GetDatum((int64) page_map_unflushed(calm_page_map));
-	values[column++] = counter_datum(&calm_shared->in_flight_pages);
-	values[column++] = counter_datum(&counters->flushed_pages);
-	values[column++] = counter_datum(&counters->fsynced_pages);
-	values[column++] = counter_datum(&counters->kernel_flushed_pages);
-	values[column++] = counter_datum(&counters->bridged_pages);
-	values[column++] = counter_datum(&counters->unbridged_pages);
-	values[column++] = counter_datum(&counters->device_operations);
-	values[column++] = counter_datum(&counters->written_bytes);
-	values[column++] = counter_datum(&counters->suppressed_hints);
-	values[column++] = counter_datum(&counters->cleaned_buffers);
-	values[column++] = counter_datum(&counters->latency_probes);
-	values[column++] = counter_datum(&counters->wal_flushes);
-	values[column++] = Float8GetDatum(pg_atomic_read_u64(&counters->wal_flush_us) / 1000.0);
-	values[column++] = counter_datum(&calm_page_map->full.value);
-	values[column++] = counter_datum(&calm_shared->error_latch.errors);
-	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
-	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
-	seconds = stop_estimate_seconds(&dirty_buffers);
-	values[column++] = Int64GetDatum((int64) dirty_buffers);
-	nulls[column] = isnan(seconds);
-	values[column++] = Float8GetDatum(seconds);
-	seconds = recovery_estimate_seconds();
-	nulls[column] = isnan(seconds);
-	values[column++] = Float8GetDatum(seconds);
-	Assert(column == lengthof(values));
-
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+	PG_RETURN_DATUM(
+		HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), row.values, row.nulls)));
 }
 
 Datum
@@ -169,18 +160,16 @@ pg_calm_regions(PG_FUNCTION_ARGS)
 			PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
 			uint32 pages = region ? page_map_region_count(region) : 0;
 			uint64 since = region ? pg_atomic_read_u64(&region->since) : 0;
-			Datum values[4];
-			bool nulls[4] = {false};
+			ViewRow row = {0};
 
 			/* the entry may have come to stand for another file meanwhile */
 			if (pages == 0 || pg_atomic_read_u32(&file->incarnation) != incarnation)
 				continue;
-			values[0] = CStringGetTextDatum(path);
-			values[1] = Int32GetDatum((int32) (number * PAGE_MAP_REGION_BLOCKS));
-			values[2] = Int32GetDatum((int32) pages);
-			nulls[3] = since == 0;
-			values[3] = Float8GetDatum(since == 0 || now < since ? 0 : (now - since) / 1000.0);
-			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+			row_put(&row, true, CStringGetTextDatum(path));
+			row_put(&row, true, Int32GetDatum((int32) (number * PAGE_MAP_REGION_BLOCKS)));
+			row_put(&row, true, Int32GetDatum((int32) pages));
+			row_put(&row, since != 0, Float8GetDatum(now < since ? 0 : (now - since) / 1000.0));
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 		}
 	}
 	return (Datum) 0;

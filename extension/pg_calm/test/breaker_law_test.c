@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "worker/breaker_law.h"
+#include "worker/worker.h"
 
 #define STEP_MS 10
 #define LOOK_MS 250

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "writeback/controller.h"
+#include "writeback/writeback.h"
 
 #define MIB (1024.0 * 1024)
 #define GIB (1024.0 * MIB)

@@ -180,9 +180,9 @@ test_files(void)
 	page_map_path(map, again, path);
 	check(strcmp(path, "/elsewhere/9") == 0, "a path outside of the data directory is kept whole");
 	(void) page_map_mark(map, again, other, 7, 1, 1);
-	page_map_forget_file(map, again, other + 2);
+	(void) page_map_retire_file(map, again, other + 2, false);
 	check_number(page_map_unflushed(map), 1, "who knows the old one can't have it forgotten");
-	page_map_forget_file(map, again, other);
+	(void) page_map_retire_file(map, again, other, false);
 	check_number(page_map_unflushed(map), 0, "it is forgotten with its marks");
 	check(page_map_find_file(map, DEVICE, 1001, &other) == PAGE_MAP_NO_FILE, "and not found");
 
@@ -238,7 +238,7 @@ test_full(void)
 	check_number(page_map_unflushed(map), map->max_regions,
 	             "as many regions are marked as there are");
 	check_number(pg_atomic_read_u64(&map->full.value), 1, "one more is counted");
-	page_map_forget_file(map, 0, incarnation[0]);
+	(void) page_map_retire_file(map, 0, incarnation[0], false);
 	(void) track(map, 1, &incarnation[1]);
 	for (uint32 r = 0; r < map->max_regions; r++)
 		marked += page_map_mark(map, 0, incarnation[1], r * PAGE_MAP_REGION_BLOCKS, 1, 1);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct ShareMember {
     /// `MAJ:MIN` of the device that is shared.
     pub device: String,
-    /// cluster_name of the member, or the last part of its data directory's path; cut to 39 bytes.
+    /// cluster_name of the member, or the last part of its data directory's path; cut to 43 bytes.
     pub name: String,
     /// Whether it is the instance that was asked.
     pub own: bool,

@@ -34,37 +34,23 @@
 #error "pg_calm needs PostgreSQL 15 or later"
 #endif
 
-/*
- * Wait event under which the writeback worker idles.  Extensions can name
- * their own since 17; before, all share "Extension".
- */
+/* Extensions can name their own wait events since 17; before, all share "Extension" */
 #if PG_VERSION_NUM >= 170000
 #define CALM_WAIT_EVENT(name) WaitEventExtensionNew(name)
 #else
 #define CALM_WAIT_EVENT(name) PG_WAIT_EXTENSION
 #endif
 
-/*
- * debug_io_direct (16+) may keep data files out of the page cache; a page
- * that we re-dirty there could overwrite newer data.
- */
+/* debug_io_direct (16+) may keep data files out of the page cache */
 #if PG_VERSION_NUM >= 160000
 #define CALM_IO_DIRECT_DATA() ((io_direct_flags & IO_DIRECT_DATA) != 0)
 #else
 #define CALM_IO_DIRECT_DATA() false
 #endif
 
-/* pg_noreturn stands before the declaration; it replaced the attribute in 18 */
-#if PG_VERSION_NUM >= 180000
-#define CALM_NORETURN pg_noreturn
-#else
-#define CALM_NORETURN pg_attribute_noreturn()
-#endif
-
 /*
- * Whether the checkpoint that the checkpointer is starting has no other cause
- * than the time that went by; to be asked before it reports its statistics.
- * pg_stat_checkpointer, with its own names, came in 17.
+ * Whether the checkpoint that is starting has no other cause than the time; to be asked before
+ * the checkpointer reports its statistics, which have other names since 17
  */
 #if PG_VERSION_NUM >= 170000
 #define CALM_CHECKPOINT_IS_TIMED()                                                                 \
@@ -81,9 +67,8 @@
 #endif
 
 /*
- * The interface of archive modules.  Since 16 callbacks get the module's
- * state, and _PG_archive_module_init returns them instead of filling them in.
- * Since 17 a module can say why it is not configured.
+ * Archive modules: since 16 callbacks get the module's state, and _PG_archive_module_init
+ * returns them.  Since 17 a module can say why it is not configured.
  */
 #if PG_VERSION_NUM >= 160000
 #define CALM_ARCHIVE_STATE ArchiveModuleState *state

@@ -21,7 +21,7 @@
 #include "postgres.h"
 
 #define CALM_CORE_NAME "pg_calm"
-#define CALM_CORE_VERSION 1
+#define CALM_CORE_VERSION 2
 
 /* Per second; infinity: not capped */
 typedef struct CalmRates
@@ -33,18 +33,15 @@ typedef struct CalmRates
 /* A call of the writeback worker, and its answer */
 typedef struct CalmShare
 {
-	uint64 now_ms;            /* monotonic_ms() */
-	bool leaves;              /* nothing is to be shared from now on: the worker ends, or rests */
-	bool settings_read;       /* caps and settings may be others than at the last call */
-	bool wants;               /* there is something to flush */
-	CalmRates own;            /* caps of this instance */
-	uint64 device_operations; /* of this instance since its start, as in pg_calm_status */
-	uint64 written_bytes;     /* likewise */
+	uint64 now_ms;      /* monotonic_ms() */
+	bool leaves;        /* nothing is to be shared from now on: the worker ends, or rests */
+	bool settings_read; /* caps and settings may be others than at the last call */
+	bool wants;         /* there is something to flush */
+	CalmRates own;      /* caps of this instance */
 
 	CalmRates granted; /* answer: what this instance may write; infinity: what its own caps allow */
 	uint32 members;    /* answer: instances on the device, this one included */
-	const char *
-		problem; /* answer: why nothing is shared although it is asked for; NULL: nothing is amiss */
+	const char *problem; /* answer: why nothing is shared although that is asked for, or NULL */
 } CalmShare;
 
 typedef struct CalmCore

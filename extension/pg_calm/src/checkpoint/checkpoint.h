@@ -7,7 +7,6 @@
  *   goes before; a drain that fails or takes too long leaves the rest to fsync.
  * - The checkpointer waits only where somebody flushes for it, not once an immediate
  *   checkpoint is asked for, and not beyond pg_calm.drain_timeout.
- * - While it waits it serves what CheckpointWriteDelay would.
  * - Reports only count: what they need of a call is measured in the call's hook, and
  *   the server's own statistics and log lines keep the server's meaning.
  *
@@ -71,7 +70,6 @@ typedef struct ReportShared
 /* NULL before shared memory exists */
 extern ReportShared *checkpoint_reports;
 
-extern Size checkpoint_stats_size(void);
 extern void checkpoint_stats_start(void);
 extern void checkpoint_stats_watch_log(void);
 
@@ -88,35 +86,13 @@ extern void checkpoint_stats_closing(void);
 extern bool checkpoint_stats_is_immediate(void);
 extern void checkpoint_stats_drained(uint64 microseconds);
 
-/* For the log: flags are the server's; true if the end of the checkpoint under way was seen */
-extern void checkpoint_stats_begin(bool restartpoint, const char *flags);
-extern bool checkpoint_stats_observe(CheckpointReport *report);
-
 /* checkpoint_hold.c */
 
-/*
- * In place of a flush hint of the checkpointer for so many bytes that it has written:
- * waits as long as they are to take.  Preserves neither errno nor the latch.
- */
 extern void checkpoint_hold_writes(off_t bytes);
 
 /* drain.c */
 
-/* Milliseconds that all drains of a checkpoint may take by the setting, and its writes be held */
 extern uint64 drain_timeout_ms(void);
-
-/*
- * Before each fsync of a data file in a checkpoint's sync phase: waits until what is
- * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
- * duplicate of it that the caller closes afterwards, because fd may have been closed during
- * the wait.  For the checkpointer.  Does not preserve errno.
- */
 extern int drain_before_checkpoint_fsync(int fd);
-
-/*
- * The file behind fd is about to be fsynced by this process.  Never fails and never skips the
- * fsync, which is the caller's to make.  Does not preserve errno.
- */
-extern void drain_before_fsync(int fd);
 
 #endif /* PG_CALM_CHECKPOINT_H */

@@ -5,14 +5,12 @@
  *
  * The checkpointer writes buffers by its schedule, as fast as WAL comes, and on a
  * volume that is at its limits that can be twice what the worker can flush.
- * What is left over wakes the kernel flusher in some ten seconds, which fills the
- * volume's queue with scattered writes, and then all that the volume does is
- * done behind them.
+ * What is left over wakes the kernel flusher in some ten seconds, behind whose scattered
+ * writes all else waits then.
  *
- * Stock has something against it: its flush hint, each checkpoint_flush_after
- * pages, is a sync_file_range that waits for room in the device's queue
- * (blk_mq_get_tag).  The module does not pass the hint on, so the wait is made
- * here, by what is unflushed at that moment instead: none at the pool's limit, and the longer
+ * Stock's flush hint, each checkpoint_flush_after pages, is a sync_file_range that waits for room
+ * in the device's queue (blk_mq_get_tag).  The module does not pass the hint on, so the wait is
+ * made here, by what is unflushed at that moment instead: none at the pool's limit, and the longer
  * the nearer it is to where it can't go on (writeback/controller.c).  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
@@ -80,6 +78,10 @@ hold_ms(off_t bytes, bool late)
 	return (double) bytes / rate * 1000 * hold * hold;
 }
 
+/*
+ * In place of a flush hint of the checkpointer for so many bytes that it has written:
+ * waits as long as they are to take.  Preserves neither errno nor the latch.
+ */
 void
 checkpoint_hold_writes(off_t bytes)
 {

@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * checkpoint_stats.c
- *	  Recording what a checkpoint does, in the checkpointer, for its report.
+ *	  Recording what a checkpoint does, in the checkpointer, for its report; and a log line
+ *	  of ours before the server's of each end.
  *
  * The server has no hook for checkpoints.  It has CheckpointStats, which the checkpointer
  * fills in as it goes, and log messages, if log_checkpoints is on: only they tell why it was
  * started, and whether it is to be fast.  What can't be seen is null in the view, never
- * guessed.
+ * guessed.  Messages are told by their untranslated format, which LogCheckpointStart and
+ * LogCheckpointEnd (access/transam/xlog.c) have; the flags are words that are not translated.
  *
  * The checkpointer keeps the report under way in local memory and copies it
  * to shared memory whenever it changes, under a spinlock.  It does so in the
@@ -17,25 +19,20 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "base/base.h"
 #include "checkpoint.h"
+#include "miscadmin.h"
 #include "pgstat.h"
 #include "shared/shared.h"
 #include "storage/shmem.h"
 
 ReportShared *checkpoint_reports = NULL;
 
+static emit_log_hook_type previous_emit_log = NULL;
+
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
-
-Size
-checkpoint_stats_size(void)
-{
-	return MAXALIGN(sizeof(ReportShared));
-}
 
 /* Called with AddinShmemInitLock held */
 void
@@ -73,9 +70,9 @@ publish(void)
 	SpinLockRelease(&checkpoint_reports->lock);
 }
 
-/* A checkpoint has started; flags are NULL if the server does not log them */
-void
-checkpoint_stats_begin(bool restartpoint, const char *flags)
+/* A checkpoint has started; flags are the server's, NULL if it does not log them */
+static void
+begin_report(bool restartpoint, const char *flags)
 {
 	const char *reason = CALM_CHECKPOINT_IS_TIMED() ? "time" : "unknown";
 
@@ -105,20 +102,21 @@ checkpoint_stats_begin(bool restartpoint, const char *flags)
 }
 
 /*
- * See what the checkpointer has written into CheckpointStats.
+ * See what the checkpointer has written into CheckpointStats.  True if the end of the checkpoint
+ * under way was seen.
  *
  * A checkpoint that the server skips because nothing happened sets the time
  * of its start and nothing else; it has none of the calls that we see, but
  * what the checkpointer does later, such as switching WAL, has.
  */
-bool
-checkpoint_stats_observe(CheckpointReport *report)
+static bool
+observe(void)
 {
 	if (CheckpointStats.ckpt_start_t != current.started)
 	{
 		if (CheckpointStats.ckpt_write_t == 0)
 			return false;
-		checkpoint_stats_begin(RecoveryInProgress(), NULL);
+		begin_report(RecoveryInProgress(), NULL);
 	}
 	if (current.status != REPORT_RUNNING)
 		return false;
@@ -135,8 +133,6 @@ checkpoint_stats_observe(CheckpointReport *report)
 			current.status = REPORT_COMPLETE;
 		publish();
 	}
-	if (report)
-		*report = checkpoint_reports->reports[current.id % CHECKPOINT_HISTORY];
 	return current.status == REPORT_COMPLETE;
 }
 
@@ -146,7 +142,7 @@ checkpoint_stats_written(ssize_t bytes)
 {
 	if (!is_checkpointer())
 		return;
-	(void) checkpoint_stats_observe(NULL);
+	(void) observe();
 	pg_atomic_fetch_add_u64(&checkpoint_reports->buffers_written, bytes / BLCKSZ);
 }
 
@@ -155,7 +151,7 @@ checkpoint_stats_fsync_begins(uint32 wait_event)
 {
 	if (!is_checkpointer())
 		return;
-	(void) checkpoint_stats_observe(NULL);
+	(void) observe();
 	/* the first data file is about to be fsynced, or pages before it drained */
 	if (wait_event == WAIT_EVENT_DATA_FILE_SYNC && current.status == REPORT_RUNNING &&
 	    current.sync_started != 0 && current.unflushed_at_sync < 0 && calm_mode != CALM_MODE_OFF)
@@ -169,27 +165,16 @@ checkpoint_stats_fsync_begins(uint32 wait_event)
 static void
 file_synced(int fd, uint64 microseconds)
 {
-	static char directory[MAXPGPATH] = "";
-	char link[64];
 	char path[MAXPGPATH];
-	ssize_t length;
-	size_t prefix;
 
 	current.files_synced++;
 	current.fsync_us += microseconds;
 	if (microseconds < current.slowest_us)
 		return;
 	current.slowest_us = microseconds;
-	if (directory[0] == '\0' && getcwd(directory, sizeof(directory)) == NULL)
-		directory[0] = '\0';
-	prefix = strlen(directory);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	path[Max(length, 0)] = '\0';
-	if (prefix > 0 && strncmp(path, directory, prefix) == 0 && path[prefix] == '/')
-		strlcpy(current.slowest_file, path + prefix + 1, sizeof(current.slowest_file));
-	else
-		strlcpy(current.slowest_file, path, sizeof(current.slowest_file));
+	(void) file_path(fd, path);
+	strlcpy(current.slowest_file, page_map_short_path(calm_page_map, path),
+	        sizeof(current.slowest_file));
 }
 
 void
@@ -216,9 +201,10 @@ void
 checkpoint_stats_closing(void)
 {
 	if (is_checkpointer() && current.status == REPORT_RUNNING)
-		(void) checkpoint_stats_observe(NULL);
+		(void) observe();
 }
 
+/* Whether the checkpoint under way is to be as fast as possible, or may be */
 bool
 checkpoint_stats_is_immediate(void)
 {
@@ -233,4 +219,58 @@ checkpoint_stats_drained(uint64 microseconds)
 	current.drained = true;
 	current.drain_us += microseconds;
 	publish();
+}
+
+/* What the server's own line does not tell */
+static void
+log_report(void)
+{
+	const CheckpointReport *report = &checkpoint_reports->reports[current.id % CHECKPOINT_HISTORY];
+
+	ereport(LOG, (errmsg("pg_calm: %s %llu (%s): bridged=%llu pages, unflushed at sync=%lld pages, "
+	                     "drain=%.3f s, fsync=%.3f s, slowest=%.3f s (%s)",
+	                     report->restartpoint ? "restartpoint" : "checkpoint",
+	                     (unsigned long long) report->id, report->reason,
+	                     (unsigned long long) report->bridged_pages,
+	                     (long long) Max(report->unflushed_at_sync, 0), report->drain_us / 1e6,
+	                     report->fsync_us / 1e6, report->slowest_us / 1e6,
+	                     report->slowest_file[0] ? report->slowest_file : "none"),
+	              errhidestmt(true)));
+}
+
+static void
+watch_log(ErrorData *edata)
+{
+	const char *id = edata->message_id;
+	bool restartpoint;
+
+	if (previous_emit_log)
+		previous_emit_log(edata);
+	if (MyBackendType != B_CHECKPOINTER || checkpoint_reports == NULL || edata->elevel != LOG ||
+	    id == NULL || edata->message == NULL)
+		return;
+	restartpoint = strncmp(id, "restartpoint ", strlen("restartpoint ")) == 0;
+	if (!restartpoint && strncmp(id, "checkpoint ", strlen("checkpoint ")) != 0)
+		return;
+	id = strchr(id, ' ') + 1;
+	if (strncmp(id, "starting:", strlen("starting:")) == 0)
+	{
+		/* the words at the end */
+		const char *flags = edata->message + strlen(edata->message);
+
+		while (flags > edata->message &&
+		       ((flags[-1] >= 'a' && flags[-1] <= 'z') || flags[-1] == '-' || flags[-1] == ' '))
+			flags--;
+		begin_report(restartpoint, flags);
+	}
+	else if (strncmp(id, "complete:", strlen("complete:")) == 0 && observe() &&
+	         calm_mode != CALM_MODE_OFF)
+		log_report();
+}
+
+void
+checkpoint_stats_watch_log(void)
+{
+	previous_emit_log = emit_log_hook;
+	emit_log_hook = watch_log;
 }

@@ -19,26 +19,10 @@
 
 PG_FUNCTION_INFO_V1(pg_calm_checkpoints);
 
-#define COLUMNS 16
-
-typedef struct Row
-{
-	int columns;
-	Datum values[COLUMNS];
-	bool nulls[COLUMNS];
-} Row;
-
 static void
-put(Row *row, bool known, Datum value)
+put_us(ViewRow *row, bool known, int64 microseconds)
 {
-	row->nulls[row->columns] = !known;
-	row->values[row->columns++] = value;
-}
-
-static void
-put_us(Row *row, bool known, int64 microseconds)
-{
-	put(row, known, Float8GetDatum(microseconds / 1000.0));
+	row_put(row, known, Float8GetDatum(microseconds / 1000.0));
 }
 
 /*
@@ -72,7 +56,7 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 
 	for (uint64 id = last - Min(last, CHECKPOINT_HISTORY) + 1; id <= last; id++)
 	{
-		Row row = {0};
+		ViewRow row = {0};
 		bool synced;
 
 		SpinLockAcquire(&checkpoint_reports->lock);
@@ -85,23 +69,23 @@ pg_calm_checkpoints(PG_FUNCTION_ARGS)
 		if (r->status == REPORT_RUNNING && !synced)
 			r->buffers_written = (int64) pg_atomic_read_u64(&checkpoint_reports->buffers_written);
 
-		put(&row, true, Int64GetDatum((int64) id));
-		put(&row, true, CStringGetTextDatum(r->restartpoint ? "restartpoint" : "checkpoint"));
-		put(&row, true, CStringGetTextDatum(r->reason));
-		put(&row, true, CStringGetTextDatum(statuses[status_of(r, id == last)]));
-		put(&row, true, TimestampTzGetDatum(r->started));
-		put(&row, r->ended != 0, TimestampTzGetDatum(r->ended));
+		row_put(&row, true, Int64GetDatum((int64) id));
+		row_put(&row, true, CStringGetTextDatum(r->restartpoint ? "restartpoint" : "checkpoint"));
+		row_put(&row, true, CStringGetTextDatum(r->reason));
+		row_put(&row, true, CStringGetTextDatum(statuses[status_of(r, id == last)]));
+		row_put(&row, true, TimestampTzGetDatum(r->started));
+		row_put(&row, r->ended != 0, TimestampTzGetDatum(r->ended));
 		put_us(&row, synced, r->sync_started - r->started);
 		put_us(&row, r->sync_ended != 0, r->sync_ended - r->sync_started);
 		put_us(&row, r->drained, (int64) r->drain_us);
 		put_us(&row, synced, (int64) r->fsync_us);
-		put(&row, synced || r->buffers_written > 0, Int64GetDatum(r->buffers_written));
-		put(&row, true, Int64GetDatum((int64) r->bridged_pages));
-		put(&row, r->unflushed_at_sync >= 0, Int64GetDatum(r->unflushed_at_sync));
-		put(&row, true, Int64GetDatum((int64) r->files_synced));
-		put(&row, r->slowest_file[0] != '\0', CStringGetTextDatum(r->slowest_file));
+		row_put(&row, synced || r->buffers_written > 0, Int64GetDatum(r->buffers_written));
+		row_put(&row, true, Int64GetDatum((int64) r->bridged_pages));
+		row_put(&row, r->unflushed_at_sync >= 0, Int64GetDatum(r->unflushed_at_sync));
+		row_put(&row, true, Int64GetDatum((int64) r->files_synced));
+		row_put(&row, r->slowest_file[0] != '\0', CStringGetTextDatum(r->slowest_file));
 		put_us(&row, r->files_synced > 0, (int64) r->slowest_us);
-		Assert(row.columns == COLUMNS);
+		Assert(row.columns == rsinfo->setDesc->natts);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	}
 	return (Datum) 0;

@@ -5,8 +5,7 @@
  *
  * Before the fsync of a file in a checkpoint's sync phase, what is written to it and not
  * flushed is drained: the worker flushes it, merged and with little in flight, while the
- * checkpointer waits.  What is written to the file meanwhile is not waited for: fsync finds
- * that.  It is little, since the pool is (writeback/controller.c).
+ * checkpointer waits.  What is written to the file meanwhile is left to fsync.
  *
  * All drains of a checkpoint together take a bounded time.  By default that is what the server
  * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and
@@ -42,25 +41,21 @@
 #include "shared/shared.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
-#include "writeback/writeback.h"
 
-/* Between looks at what is left, ms */
+/*
+ * POLL_MS			between looks at what is left
+ * LEAST_TIMEOUT_MS	that all drains of a checkpoint may take by default, at least
+ * WAL_PART			... and of the time until WAL asks for the next checkpoint
+ * LEFT_SECONDS		of the device's operations, for which a file is not drained
+ */
 #define POLL_MS 10
-
-/* What all drains of a checkpoint may take by default, at least, ms */
 #define LEAST_TIMEOUT_MS 30000
-
-/* ... and of the time until WAL asks for the next checkpoint */
 #define WAL_PART 0.5
-
-/* Seconds of the device's operations that a file is not drained for */
 #define LEFT_SECONDS 0.025
 
 static TimestampTz sync_phase = 0; /* ckpt_sync_t of the one that is under way */
 static uint64 budget_ms = 0;       /* for its drains */
 static uint64 spent_us = 0;        /* of that, microseconds */
-
-static void drain(int file);
 
 /*
  * Milliseconds until WAL will ask for the next checkpoint, if it comes as it did since this
@@ -81,6 +76,7 @@ time_until_wal_asks(void)
 	return come > 0 ? elapsed * Max(distance - come, 0) / come : INFINITY;
 }
 
+/* Milliseconds that all drains of a checkpoint may take by the setting, and its writes be held */
 uint64
 drain_timeout_ms(void)
 {
@@ -153,9 +149,9 @@ file_to_drain(int fd)
 	if (fstat(fd, &st) != 0)
 		return PAGE_MAP_NO_FILE;
 	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-	if (file != PAGE_MAP_NO_FILE &&
+	if (file == PAGE_MAP_NO_FILE ||
 	    pages_marked_before(file, monotonic_ms()) <= pages_not_drained_for())
-		file = PAGE_MAP_NO_FILE;
+		return PAGE_MAP_NO_FILE;
 	return file;
 }
 
@@ -168,37 +164,33 @@ static void
 drain(int file)
 {
 	static uint32 wait_event = 0;
-	CalmCounters *counters = &calm_shared->counters;
 	uint64 start_ms = monotonic_ms();
 	uint64 start_ns = monotonic_ns();
-	bool taken = false;
-	uint64 until = 0;
+	uint64 until = 0; /* flushed_pages with which it is done; 0: not known */
 
 	if (wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
-	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_FILE + file);
+	pg_atomic_write_u32(&calm_shared->draining, file);
 	/* a reload may have made it less */
 	while (may_wait() &&
 	       spent_us / 1000 + monotonic_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
+		uint64 flushed = pg_atomic_read_u64(&calm_shared->counters.flushed_pages);
+		uint64 in_flight = pg_atomic_read_u64(&calm_shared->in_flight_pages);
+
 		if (pages_marked_before(file, start_ms) > 0)
-			taken = false;
-		else if (!taken)
-		{
-			until = pg_atomic_read_u64(&counters->flushed_pages) +
-			        pg_atomic_read_u64(&calm_shared->in_flight_pages);
-			taken = true;
-		}
-		else if (pg_atomic_read_u64(&counters->flushed_pages) >= until ||
-		         pg_atomic_read_u64(&calm_shared->in_flight_pages) == 0)
+			until = 0;
+		else if (until == 0)
+			until = flushed + in_flight + 1;
+		else if (flushed + 1 >= until || in_flight == 0)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
 		                 wait_event);
 		ResetLatch(MyLatch);
 		checkpointer_serve_requests();
 	}
-	pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
+	pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
 	spent_us += (monotonic_ns() - start_ns) / 1000;
 }
 
@@ -215,7 +207,7 @@ drain_guarded(int file, int duplicate)
 	PG_CATCH();
 	{
 		/* a barrier, a reload or a write failed, and the checkpoint with it */
-		pg_atomic_write_u32(&calm_shared->draining, CALM_DRAINING_NOTHING);
+		pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
 		close(duplicate);
 		PG_RE_THROW();
 	}
@@ -224,6 +216,11 @@ drain_guarded(int file, int duplicate)
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 }
 
+/*
+ * For the checkpointer, before each fsync of a data file in the sync phase: waits until what is
+ * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
+ * duplicate of it that the caller closes afterwards.  Does not preserve errno.
+ */
 int
 drain_before_checkpoint_fsync(int fd)
 {
@@ -246,21 +243,4 @@ drain_before_checkpoint_fsync(int fd)
 		return fd;
 	drain_guarded(file, duplicate);
 	return duplicate;
-}
-
-/* In mode off, what was marked before still has to be forgotten */
-void
-drain_before_fsync(int fd)
-{
-	struct stat st;
-	uint32 incarnation;
-	int file;
-
-	if (page_map_unflushed(calm_page_map) == 0 || fstat(fd, &st) != 0)
-		return;
-	file = page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &incarnation);
-	if (file == PAGE_MAP_NO_FILE)
-		return;
-	flush_policy.dry_run = !calm_flushes();
-	flush_file_before_fsync(fd, file);
 }

@@ -15,9 +15,7 @@
  *	   (Documentation/admin-guide/cgroup-v1/blkio-controller.rst)
  *
  * Both name whole disks, so a partition is looked up as its disk, and a
- * device-mapper or md device also as the devices below it.  What the device does is
- * counted at the uppermost of them only: those below do the same once more, or
- * several times (RAID).
+ * device-mapper or md device also as the devices below it.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,10 +35,7 @@
 /* A contiguous write is never counted as one operation beyond this */
 #define MAX_IO_SIZE (4 * 1024 * 1024)
 
-/* Layers of devices below a data directory that are looked through */
-#define MAX_LAYERS 8
-
-/* How many devices one data directory can lie on */
+/* How many devices one data directory can lie on, side by side or in layers */
 #define MAX_DEVICES 16
 
 int calm_iops = 0;
@@ -115,24 +110,35 @@ open_host_file(const char *path)
 	return fopen(full, "re");
 }
 
+/* Read fields, as scanf does, that such a file begins with: how many there are */
+int
+scan_host_file(const char *path, const char *format, ...)
+{
+	FILE *file = open_host_file(path);
+	va_list fields;
+	int count;
+
+	if (file == NULL)
+		return 0;
+	va_start(fields, format);
+	count = vfscanf(file, format, fields);
+	va_end(fields);
+	fclose(file);
+	return Max(count, 0);
+}
+
 /* A partition's disk is the parent directory in sysfs; false if it is none */
 static bool
 disk_of_partition(DeviceNumber *device)
 {
 	char path[MAXPGPATH];
 	DeviceNumber disk;
-	bool found;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", device->major, device->minor);
-	file = open_host_file(path);
-	if (file == NULL)
+	if (scan_host_file(path, "%u:%u", &disk.major, &disk.minor) != 2)
 		return false;
-	found = fscanf(file, "%u:%u", &disk.major, &disk.minor) == 2;
-	fclose(file);
-	if (found)
-		*device = disk;
-	return found;
+	*device = disk;
+	return true;
 }
 
 /* What a device-mapper or md device is made of: how many, at most MAX_DEVICES */
@@ -151,18 +157,12 @@ devices_below(const DeviceNumber *device, DeviceNumber *below)
 		return 0;
 	while (count < MAX_DEVICES && (entry = readdir(dir)) != NULL)
 	{
-		FILE *file;
-
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/slaves/%.64s/dev", device->major,
 		         device->minor, entry->d_name);
-		file = open_host_file(path);
-		if (file == NULL)
-			continue;
-		if (fscanf(file, "%u:%u", &below[count].major, &below[count].minor) == 2)
+		if (scan_host_file(path, "%u:%u", &below[count].major, &below[count].minor) == 2)
 			count++;
-		fclose(file);
 	}
 	closedir(dir);
 	return count;
@@ -227,6 +227,9 @@ flushes_at_close(long type)
 }
 
 /*
+ * st_dev of the data directory's files; for the postmaster, at start.  0 where they must not
+ * be touched, since close(2) of a file there can take a write error away.
+ *
  * By a file that there always is: where file systems are stacked, directories
  * can have other numbers than files (Documentation/filesystems/overlayfs.rst).
  */
@@ -269,68 +272,49 @@ is_limited(const CgroupLimits *limits)
 	return !isinf(limits->iops.value) || !isinf(limits->bytes.value);
 }
 
-/* Lines "major:minor value" */
+/*
+ * A group's limit of our devices.  Lines are "major:minor value" in v1, and
+ * "major:minor rbps=max wbps=N riops=max wiops=N" in v2.
+ */
 static void
-read_v1_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group,
-             bool iops)
+read_limit(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group,
+           bool iops)
 {
-	char path[MAXPGPATH];
-	char source[96];
-	char line[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s%s/blkio.throttle.write_%s_device", mount, group,
-	         iops ? "iops" : "bps");
-	file = open_host_file(path);
-	if (file == NULL)
-		return;
-	snprintf(source, sizeof(source), "cgroup v1 %.64s", group[0] ? group : "/");
-	while (fgets(line, sizeof(line), file))
-	{
-		DeviceNumber device;
-		double value;
-
-		if (sscanf(line, "%u:%u %lf", &device.major, &device.minor, &value) != 3 ||
-		    !is_among(set, device))
-			continue;
-		/* it belongs to no group but the root */
-		if (group[0] == '\0')
-			limits->flusher_limited = true;
-		lower(iops ? &limits->iops : &limits->bytes, value, source);
-	}
-	fclose(file);
-}
-
-/* Lines "major:minor rbps=max wbps=N riops=max wiops=N" */
-static void
-read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, const char *group)
-{
+	const char *key = iops ? "wiops=" : "wbps=";
 	char path[MAXPGPATH];
 	char source[96];
 	char line[256];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s%s/io.max", mount, group);
+	if (mount->v2)
+		snprintf(path, sizeof(path), "%s%s/io.max", mount->path, group);
+	else
+		snprintf(path, sizeof(path), "%s%s/blkio.throttle.write_%s_device", mount->path, group,
+		         iops ? "iops" : "bps");
 	file = open_host_file(path);
 	if (file == NULL)
 		return;
-	snprintf(source, sizeof(source), "cgroup v2 %.64s", group[0] ? group : "/");
+	snprintf(source, sizeof(source), "cgroup v%d %.64s", mount->v2 ? 2 : 1, group[0] ? group : "/");
 	/* writeback is charged to who dirtied the page (Documentation/admin-guide/cgroup-v2.rst) */
-	limits->flusher_limited = true;
+	if (mount->v2)
+		limits->flusher_limited = true;
 	while (fgets(line, sizeof(line), file))
 	{
 		DeviceNumber device;
 		int offset;
-		const char *found;
+		const char *value;
 
 		if (sscanf(line, "%u:%u%n", &device.major, &device.minor, &offset) != 2 ||
 		    !is_among(set, device))
 			continue;
+		/* the flusher belongs to no group but the root */
+		if (group[0] == '\0')
+			limits->flusher_limited = true;
+		value = mount->v2 ? strstr(line + offset, key) : line + offset;
 		/* "max" converts to 0, which is ignored */
-		if ((found = strstr(line + offset, "wiops=")) != NULL)
-			lower(&limits->iops, strtod(found + strlen("wiops="), NULL), source);
-		if ((found = strstr(line + offset, "wbps=")) != NULL)
-			lower(&limits->bytes, strtod(found + strlen("wbps="), NULL), source);
+		if (value)
+			lower(iops ? &limits->iops : &limits->bytes,
+			      strtod(mount->v2 ? value + strlen(key) : value, NULL), source);
 	}
 	fclose(file);
 }
@@ -338,13 +322,8 @@ read_v2_file(const DeviceSet *set, CgroupLimits *limits, const char *mount, cons
 static void
 read_group(const DeviceSet *set, CgroupLimits *limits, const CgroupMount *mount, const char *group)
 {
-	if (mount->v2)
-		read_v2_file(set, limits, mount->path, group);
-	else
-	{
-		read_v1_file(set, limits, mount->path, group, true);
-		read_v1_file(set, limits, mount->path, group, false);
-	}
+	read_limit(set, limits, mount, group, true);
+	read_limit(set, limits, mount, group, false);
 }
 
 /* A group and all its ancestors up to the root of the mount */
@@ -386,21 +365,12 @@ cgroup_of(bool v2, char *group, size_t size)
 	{
 		char *controllers = strchr(line, ':');
 		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-		char *state;
 
 		if (path == NULL)
 			continue;
 		*path++ = '\0';
 		path[strcspn(path, "\n")] = '\0';
-		controllers++;
-		if (v2)
-			found = controllers[0] == '\0';
-		else
-		{
-			for (char *name = strtok_r(controllers, ",", &state); name && !found;
-			     name = strtok_r(NULL, ",", &state))
-				found = strcmp(name, "blkio") == 0;
-		}
+		found = v2 ? controllers[1] == '\0' : strstr(controllers, "blkio") != NULL;
 		if (found)
 			strlcpy(group, path, size);
 	}
@@ -480,17 +450,12 @@ detect_io_size(const DeviceSet *set)
 	for (int i = 0; i < set->count; i++)
 	{
 		char path[MAXPGPATH];
-		FILE *file;
 		unsigned int kilobytes;
 
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb",
 		         set->device[i].major, set->device[i].minor);
-		file = open_host_file(path);
-		if (file == NULL)
-			continue;
-		if (fscanf(file, "%u", &kilobytes) == 1 && kilobytes >= BLCKSZ / 1024)
+		if (scan_host_file(path, "%u", &kilobytes) == 1 && kilobytes >= BLCKSZ / 1024)
 			result = Min(result, kilobytes * 1024);
-		fclose(file);
 	}
 	return result;
 }
@@ -505,7 +470,7 @@ device_read_caps(DeviceCaps *caps)
 	DeviceSet *set = &our_devices;
 	CgroupLimits limits = no_limits;
 	const char *size_source = "device";
-	bool of_volume;
+	bool flusher_is_free;
 
 	find_devices(set);
 	if (calm_write_iops == 0 || calm_write_bandwidth == 0)
@@ -524,15 +489,14 @@ device_read_caps(DeviceCaps *caps)
 	lower(&limits.iops, caps->all_iops, "pg_calm.iops");
 	lower(&limits.bytes, caps->all_bytes, "pg_calm.bandwidth");
 	/* caps that the settings name are a volume's, which the flusher does not escape */
-	of_volume =
-		calm_write_iops > 0 || calm_write_bandwidth > 0 || calm_iops > 0 || calm_bandwidth > 0;
-	caps->flusher_is_free = !of_volume && !limits.flusher_limited && is_limited(&limits);
+	flusher_is_free = calm_write_iops <= 0 && calm_write_bandwidth <= 0 && calm_iops <= 0 &&
+	                  calm_bandwidth <= 0 && !limits.flusher_limited && is_limited(&limits);
 	caps->write_iops = limits.iops.value;
 	caps->write_bytes = limits.bytes.value;
 	snprintf(caps->source, sizeof(caps->source),
 	         "operations: %s; bandwidth: %s; operation size: %s%s", limits.iops.source,
 	         limits.bytes.source, size_source,
-	         caps->flusher_is_free ? "; the kernel flusher is not held to them" : "");
+	         flusher_is_free ? "; the kernel flusher is not held to them" : "");
 }
 
 /* Whether this is what the data directory's file system lies on, or the disk of that */
@@ -562,7 +526,6 @@ device_below(DeviceNumber *device)
 	char backing[MAXPGPATH];
 	DeviceNumber below[MAX_DEVICES];
 	struct stat st;
-	FILE *file;
 	int count;
 
 	if (disk_of_partition(device))
@@ -584,15 +547,9 @@ device_below(DeviceNumber *device)
 
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/loop/backing_file", device->major,
 	         device->minor);
-	file = open_host_file(path);
-	if (file == NULL)
-		return false;
-	if (fgets(backing, sizeof(backing), file) == NULL)
-		backing[0] = '\0';
-	fclose(file);
-	backing[strcspn(backing, "\n")] = '\0';
 	/* it may be in a directory that is closed to us: then the loop device is the last we see */
-	if (backing[0] != '/' || stat(backing, &st) != 0)
+	if (scan_host_file(path, "%1023[^\n]", backing) != 1 || backing[0] != '/' ||
+	    stat(backing, &st) != 0)
 		return false;
 	if (!S_ISBLK(st.st_mode))
 		st.st_rdev = st.st_dev;
@@ -634,7 +591,7 @@ device_read_shared_caps(const CalmRates *asked, unsigned int *major_number,
 			*minor_number = layer->minor;
 			limits = found;
 		}
-		if (i >= MAX_LAYERS || !device_below(layer))
+		if (i >= MAX_DEVICES || !device_below(layer))
 			break;
 	}
 

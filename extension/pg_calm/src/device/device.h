@@ -26,13 +26,12 @@
  */
 typedef struct DeviceCaps
 {
-	double write_iops;    /* write operations */
-	double write_bytes;   /* bytes written */
-	double all_iops;      /* operations, reads counted as well; no less than write_iops */
-	double all_bytes;     /* bytes read and written; likewise */
-	uint32 io_size;       /* bytes that count as one operation at most */
-	bool flusher_is_free; /* the kernel flusher is not held to them: of our own group, in v1 */
-	char source[320];     /* where each figure came from, for people */
+	double write_iops;  /* write operations */
+	double write_bytes; /* bytes written */
+	double all_iops;    /* operations, reads counted as well; no less than write_iops */
+	double all_bytes;   /* bytes read and written; likewise */
+	uint32 io_size;     /* bytes that count as one operation at most */
+	char source[320];   /* where each figure came from, for people */
 } DeviceCaps;
 
 /* A block device as the kernel numbers it */
@@ -55,9 +54,12 @@ extern const char *calm_host_root;
 extern void device_read_caps(DeviceCaps *caps);
 extern bool device_read_shared_caps(const CalmRates *asked, unsigned int *major_number,
                                     unsigned int *minor_number, CalmRates *caps);
-
-/* A file below calm_host_root, or NULL */
 extern FILE *open_host_file(const char *path);
+extern int
+scan_host_file(const char *path, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+extern uint64 device_of_data_files(void);
+extern bool device_is_ours(DeviceNumber device);
+extern bool device_is_below_ours(DeviceNumber device);
 
 /* How many operations the device counts for one contiguous write */
 static inline uint32
@@ -79,14 +81,7 @@ device_is_capped(const DeviceCaps *caps)
 	return !isinf(caps->write_iops) || !isinf(caps->write_bytes);
 }
 
-/*
- * st_dev of the data directory's files; for the postmaster, at start.  0 where they must not
- * be touched, since close(2) of a file there can take a write error away.
- */
-extern uint64 device_of_data_files(void);
-
-extern bool device_is_ours(DeviceNumber device);
-extern bool device_is_below_ours(DeviceNumber device);
+/* kernel_flusher.c */
 
 typedef struct KernelFlusher
 {
@@ -94,29 +89,15 @@ typedef struct KernelFlusher
 	uint64 background_bytes; /* dirty bytes of the host that wake it; less if our memory cgroup
 	                            has a limit */
 	uint64 device_bytes;     /* dirty bytes on our device that wake it, estimated */
-	uint64 freerun_bytes;    /* dirty and under writeback: above this, writers are slowed down */
+	uint64 headroom;         /* bytes that may be dirtied in addition before the kernel slows
+	                            writers down, less a reserve */
 	uint64 dirty_bytes;      /* dirty now, as the kernel counts */
-	uint64 writeback_bytes;  /* being written now */
 	uint64 operations;       /* that our devices have made, reads and writes, since ever */
 	uint64 bytes;            /* in them */
 	uint64 write_operations; /* of them, writes */
 	uint64 write_bytes;      /* in these */
 } KernelFlusher;
 
-/*
- * Bytes that may be dirtied in addition before the kernel slows writers down,
- * less a reserve.
- */
-static inline uint64
-kernel_flusher_headroom(const KernelFlusher *flusher)
-{
-	uint64 used = flusher->dirty_bytes + flusher->writeback_bytes;
-	uint64 usable = flusher->freerun_bytes / 4 * 3;
-
-	return usable > used ? usable - used : 0;
-}
-
-extern void kernel_flusher_read_settings(KernelFlusher *flusher);
-extern void kernel_flusher_read_state(KernelFlusher *flusher);
+extern void kernel_flusher_read(KernelFlusher *flusher);
 
 #endif /* PG_CALM_DEVICE_H */

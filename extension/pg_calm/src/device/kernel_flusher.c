@@ -13,18 +13,16 @@
  * A device has a threshold of its own: the share of the background threshold
  * that is its share of what all devices wrote lately, or an eighth of what is
  * left of it if that is more (mm/page-writeback.c, __wb_calc_thresh and
- * wb_over_bg_thresh).  Whoever writes little is woken early; so what is
- * written back in time raises the amount that may be left dirty.  An
- * administrator may bound it from both sides, by the device's min_ratio and
- * max_ratio (/sys/class/bdi), which outlive the file system, and on a loop
- * device whoever used it before.  What is set aside for other devices is not
+ * wb_over_bg_thresh).  So what is written back in time raises the amount that may be
+ * left dirty.  An administrator may bound it from both sides, by the device's min_ratio and
+ * max_ratio (/sys/class/bdi).  What is set aside for other devices is not
  * looked for: our share of the rest is overestimated by so much.
  *
  * Half way between the background threshold and the dirty limit, writers are
  * made to wait (balance_dirty_pages, dirty_freerun_ceiling).  What is under
  * writeback counts too, and a large folio counts whole when one block of it is
- * dirtied: with those, that point is reached early, and each write then costs
- * its writer the time of 2 MiB.  We must not push the host there.
+ * dirtied: with those each write costs its writer the time of 2 MiB.  We must not push the
+ * host there.
  *
  * The thresholds are taken from /proc/vmstat, where the kernel has applied
  * ratio or bytes and the memory available.  nr_dirty counts whole folios, so
@@ -34,34 +32,21 @@
  */
 #include "postgres.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <linux/major.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "device.h"
-#include "map/map.h"
 
 /* The kernel halves what it remembers of past writes in this time */
 #define SHARE_HALF_LIFE_MS 3000.0
 
-static double our_writes = 0;
-static double all_writes = 0;
-
-/* First number of a file; false if there is none ("max", no such file) */
+/* First number of a file; value stays if there is none ("max", no such file) */
 static bool
 read_number(const char *path, uint64 *value)
 {
-	FILE *file = open_host_file(path);
-	unsigned long long number;
-	bool ok;
-
-	if (file == NULL)
-		return false;
-	ok = fscanf(file, "%llu", &number) == 1;
-	fclose(file);
-	if (ok)
-		*value = number;
-	return ok;
+	return scan_host_file(path, "%" SCNu64, value) == 1;
 }
 
 /*
@@ -72,14 +57,12 @@ read_number(const char *path, uint64 *value)
 static uint64
 memory_limit(void)
 {
-	uint64 limit = PG_UINT64_MAX;
-	uint64 value;
+	uint64 v2 = PG_UINT64_MAX;
+	uint64 v1 = PG_UINT64_MAX;
 
-	if (read_number("/sys/fs/cgroup/memory.max", &value))
-		limit = value;
-	if (read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", &value))
-		limit = Min(limit, value);
-	return limit;
+	(void) read_number("/sys/fs/cgroup/memory.max", &v2);
+	(void) read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", &v1);
+	return Min(v1, v2);
 }
 
 /* A bound that the administrator has set to what a device has of the dirty limits, 0 to 1 */
@@ -112,57 +95,52 @@ is_whole_disk(int line_number, DeviceNumber device, const char *name)
 		DeviceNumber device;
 		bool whole;
 	} lines[1024];
+	int place = line_number % (int) lengthof(lines);
 	char path[MAXPGPATH];
-	bool cached = line_number < (int) lengthof(lines);
-	bool whole;
 
-	if (cached && lines[line_number].whole && lines[line_number].device.major == device.major &&
-	    lines[line_number].device.minor == device.minor)
+	if (lines[place].whole && lines[place].device.major == device.major &&
+	    lines[place].device.minor == device.minor)
 		return true;
 	/* partitions are not listed there */
 	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root, name);
-	whole = access(path, F_OK) == 0;
-	if (cached)
-	{
-		lines[line_number].device = device;
-		lines[line_number].whole = whole;
-	}
-	return whole;
+	lines[place].device = device;
+	lines[place].whole = access(path, F_OK) == 0;
+	return lines[place].whole;
 }
 
 /*
- * Our device's share of what is being written to all disks, from
+ * Dirty bytes on our device that wake the flusher, and what the device has done since ever: from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.  So is what the
- * layers below ours do.  What our device has done since ever goes into flusher.
- * min_share and max_share become the least that our device has, and the most that it
- * may have.
+ * layers below ours do.
  */
-static double
-written_share(KernelFlusher *flusher, double *min_share, double *max_share)
+static void
+read_device_state(KernelFlusher *flusher)
 {
+	static double our_writes = 0;
+	static double all_writes = 0;
 	static uint64 last_ours = 0;
 	static uint64 last_all = 0;
 	static uint64 last_ms = 0;
+	double background = flusher->background_bytes;
 	char line[512];
 	uint64 ours = 0;
 	uint64 loops = 0;
 	uint64 disks = 0;
 	uint64 all;
 	uint64 now = monotonic_ms();
-	double kept;
-	double least = 1;
-	bool any = false;
+	double min_share = 0;
+	double max_share = 1;
+	double share;
 	int line_number = 0;
 	FILE *file;
 
-	*min_share = 0;
-	*max_share = 1;
 	flusher->operations = flusher->bytes = 0;
 	flusher->write_operations = flusher->write_bytes = 0;
+	flusher->device_bytes = (background - Min(flusher->dirty_bytes, background)) / 8;
 	file = open_host_file("/proc/diskstats");
 	if (file == NULL)
-		return 0;
+		return;
 	while (fgets(line, sizeof(line), file))
 	{
 		DeviceNumber device;
@@ -183,61 +161,56 @@ written_share(KernelFlusher *flusher, double *min_share, double *max_share)
 			disks += sectors;
 		if (device_is_ours(device))
 		{
-			ours += sectors;
-			flusher->operations += reads + writes;
-			flusher->bytes += (read_sectors + sectors) * 512;
-			flusher->write_operations += writes;
-			flusher->write_bytes += sectors * 512;
-			least = Min(least, device_bound(device, "min_ratio", 0));
-			*max_share = Min(*max_share, device_bound(device, "max_ratio", 1));
-			any = true;
+			ours = sectors;
+			flusher->operations = reads + writes;
+			flusher->bytes = (read_sectors + sectors) * 512;
+			flusher->write_operations = writes;
+			flusher->write_bytes = sectors * 512;
+			min_share = device_bound(device, "min_ratio", 0);
+			max_share = device_bound(device, "max_ratio", 1);
 		}
 	}
 	fclose(file);
-	if (any)
-		*min_share = least;
 	all = Max(loops, disks);
 
 	/* devices come and go, and their counters with them */
 	if (last_ms != 0 && all >= last_all && ours >= last_ours)
 	{
-		kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
+		double kept = exp2(-(double) (now - last_ms) / SHARE_HALF_LIFE_MS);
+
 		our_writes = our_writes * kept + (ours - last_ours);
 		all_writes = all_writes * kept + (all - last_all);
 	}
 	last_ours = ours;
 	last_all = all;
 	last_ms = now;
-	return all_writes > 0 ? our_writes / all_writes : 0;
+
+	share = all_writes > 0 ? our_writes / all_writes : 0;
+	share = share * (1 - min_share) + min_share;
+	/* the administrator has the last word, also over that eighth */
+	flusher->device_bytes =
+		Min(Max((uint64) (background * share), flusher->device_bytes), background * max_share);
 }
 
-/* What changes only when an administrator changes it */
+/* Reads a few files of /proc and /sys */
 void
-kernel_flusher_read_settings(KernelFlusher *flusher)
-{
-	uint64 value;
-
-	flusher->expire_ms = 30000;
-	if (read_number("/proc/sys/vm/dirty_expire_centisecs", &value))
-		flusher->expire_ms = value * 10;
-}
-
-/* What changes all the time.  Reads a few files of /proc and /sys */
-void
-kernel_flusher_read_state(KernelFlusher *flusher)
+kernel_flusher_read(KernelFlusher *flusher)
 {
 	char line[128];
 	uint64 page_size = sysconf(_SC_PAGESIZE);
 	uint64 limit = memory_limit();
 	uint64 percent = 10;
+	uint64 centiseconds = 3000;
 	uint64 limit_bytes = 0;
+	uint64 used = 0;
 	FILE *file;
 
+	(void) read_number("/proc/sys/vm/dirty_expire_centisecs", &centiseconds);
+	flusher->expire_ms = centiseconds * 10;
 	flusher->background_bytes = PG_UINT64_MAX;
-	flusher->freerun_bytes = PG_UINT64_MAX;
 	flusher->device_bytes = PG_UINT64_MAX;
+	flusher->headroom = PG_UINT64_MAX;
 	flusher->dirty_bytes = 0;
-	flusher->writeback_bytes = 0;
 
 	file = open_host_file("/proc/vmstat");
 	if (file == NULL)
@@ -252,7 +225,7 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		if (strcmp(name, "nr_dirty") == 0)
 			flusher->dirty_bytes = pages * page_size;
 		else if (strcmp(name, "nr_writeback") == 0)
-			flusher->writeback_bytes = pages * page_size;
+			used = pages * page_size;
 		else if (strcmp(name, "nr_dirty_background_threshold") == 0)
 			flusher->background_bytes = pages * page_size;
 		else if (strcmp(name, "nr_dirty_threshold") == 0)
@@ -261,7 +234,12 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 	fclose(file);
 
 	if (limit_bytes > 0 && flusher->background_bytes != PG_UINT64_MAX)
-		flusher->freerun_bytes = (limit_bytes + flusher->background_bytes) / 2;
+	{
+		uint64 usable = (limit_bytes + flusher->background_bytes) / 2 / 4 * 3;
+
+		used += flusher->dirty_bytes;
+		flusher->headroom = usable > used ? usable - used : 0;
+	}
 
 	/* a memory cgroup has its own threshold, by ratio of its own memory */
 	(void) read_number("/proc/sys/vm/dirty_background_ratio", &percent);
@@ -269,17 +247,5 @@ kernel_flusher_read_state(KernelFlusher *flusher)
 		flusher->background_bytes = Min(flusher->background_bytes, limit / 100 * percent);
 
 	if (flusher->background_bytes != PG_UINT64_MAX)
-	{
-		uint64 left =
-			flusher->background_bytes - Min(flusher->dirty_bytes, flusher->background_bytes);
-		double min_share;
-		double max_share;
-		double share = written_share(flusher, &min_share, &max_share);
-
-		share = share * (1 - min_share) + min_share;
-		flusher->device_bytes = Max((uint64) (flusher->background_bytes * share), left / 8);
-		/* the last word, also over that eighth */
-		flusher->device_bytes =
-			Min(flusher->device_bytes, (uint64) (flusher->background_bytes * max_share));
-	}
+		read_device_state(flusher);
 }

@@ -17,14 +17,12 @@
  * waits until a call for that file that began before has ended, then fails the fsync
  * if any call saw an error.  The server then does what it does for a failed fsync.
  *
- * What such a call saw concerns its file alone, so that the fsync of another one
- * does not wait.  The fsync itself has waited for all of its file, and so for the
+ * The fsync itself has waited for all of its file, and so for the
  * device: what is left of the call is a moment, or what a slow device makes of 256 kB,
  * unless the worker is stopped right there.  Then it is not known what it saw, and after
- * calm_worker_timeout the fsync fails: never is success reported before that is
- * known, and nobody waits for ever.  A worker that runs or waits for the device is
- * waited for as fsync itself waits for it: no server shall end because a device takes
- * its time.  A worker that dies there makes the postmaster restart all.
+ * calm_worker_timeout the fsync fails: nobody waits for ever.  A worker that runs or waits
+ * for the device is waited for as fsync itself waits for it: no server shall end because a
+ * device takes its time.  A worker that dies there makes the postmaster restart all.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,6 @@
  * errors.h
  *	  A write error of the kernel that the module met reaches the server.
  *
- * The kernel reports a writeback error to each open file description once, to
- * whoever asks first (errseq_check_and_advance, lib/errseq.c).  The module
- * asks for writeback, too, so it can be the first.
- *
  * - An error that one of our calls returned, or can have taken, makes
  *   the next fsync of the server fail with it: none is lost, none is told twice.
  * - Nothing here clears an error but the server's own failure on it.
@@ -34,7 +30,7 @@ typedef struct ErrorLatch
 	pg_atomic_uint32 begun;  /* calls that may consume an error: started */
 	pg_atomic_uint32 ended;  /* ... and their outcome recorded */
 	pg_atomic_uint32 error;  /* errno of the first error seen; never reset */
-	pg_atomic_uint64 errors; /* errors seen */
+	pg_atomic_uint64 errors; /* errors seen, as pg_calm_status says */
 } ErrorLatch;
 
 extern void error_latch_init(ErrorLatch *latch);

@@ -6,21 +6,18 @@
  * pwrite, pwritev: the page map learns what was written.
  * fsync: a data file is drained before, and an error that pg_calm saw
  *		first is reported after.  The server's fsync always happens.
- * fdatasync: flushes of WAL are timed (wal_flush_time.c).
+ * fdatasync: flushes of WAL are timed.  Those by open_sync and open_datasync, of which each
+ *		write is one, are not seen.
  * sync_file_range: the server's own flush hints are dropped for what we flush.
  * close: what is remembered of a file descriptor ends with it.  Asking the
- *		kernel at each write which file it goes to costs too much of the write
- *		(docs/internals/how-it-works.md).
- *
- * What the checkpointer calls tells how far its checkpoint is (checkpoint_stats.c).
+ *		kernel at each write which file it goes to costs too much of the write.
  *
  * Which of the server's calls it is, is told by the wait event that it
  * reports around the call (storage/file/fd.c): FileWrite of md.c reports
  * DataFileWrite or DataFileExtend; WAL, SLRU and temporary files report
  * others.  Temporary tables go through md.c too and are told by their name.
  *
- * These functions run wherever the server writes, in critical sections and
- * with locks held.
+ * They run in critical sections and with locks held.
  *
  * - pwrite, pwritev, fdatasync and close make the real call once, return its result and
  *	 leave errno as it did; they don't allocate, wait or raise errors.  One exception: while
@@ -51,14 +48,17 @@
 #include "interpose.h"
 #include "shared/shared.h"
 
-/* File descriptors that each have a place of their own; those beyond share as many */
+/* File descriptors that have a place of their own; those beyond share it */
 #define MAX_KNOWN_FDS 8192
 
 /* KnownFd.file */
-#define FD_UNKNOWN 0
-#define FD_IGNORED (-1) /* not a file to track */
-#define FD_NO_ROOM (-2) /* the map was full */
-#define FD_SMALL (-3)   /* of a file that is not worth it, so far */
+enum
+{
+	FD_SMALL = -3, /* of a file that is not worth it, so far */
+	FD_NO_ROOM,    /* the map was full */
+	FD_IGNORED,    /* not a file to track */
+	FD_UNKNOWN,
+};
 
 /*
  * Blocks of a file from which on it is tracked.  In a smaller one there is little to merge, and
@@ -67,21 +67,12 @@
  */
 #define TRACKED_BLOCKS (1024 * 1024 / BLCKSZ)
 
-/* How long it is not asked again whether there is room for a file */
-#define NO_ROOM_MS 250
-
 typedef struct KnownFd
 {
+	int fd;
 	int32 file;         /* index in the page map + 1, or as above */
 	uint32 incarnation; /* of FD_NO_ROOM: when to ask again */
 } KnownFd;
-
-/* One that is beyond */
-typedef struct FarFd
-{
-	int fd;
-	KnownFd known;
-} FarFd;
 
 static ssize_t (*real_pwrite)(int fd, const void *buffer, size_t length, off_t offset);
 static ssize_t (*real_pwritev)(int fd, const struct iovec *iov, int count, off_t offset);
@@ -90,8 +81,7 @@ static int (*real_fdatasync)(int fd);
 static int (*real_sync_file_range)(int fd, off_t offset, off_t length, unsigned int flags);
 static int (*real_close)(int fd);
 
-static KnownFd known_fds[MAX_KNOWN_FDS];
-static FarFd far_fds[MAX_KNOWN_FDS]; /* all bytes 0: of descriptor 0, which is never beyond */
+static KnownFd known_fds[MAX_KNOWN_FDS]; /* all bytes 0: descriptor 0, of which nothing is known */
 
 /*
  * The name of a temporary relation's file is "tN_N...": relpath.c.  Other
@@ -110,17 +100,14 @@ is_tracked_name(const char *path)
 static inline KnownFd *
 known_fd(int fd)
 {
-	FarFd *far;
+	KnownFd *known = &known_fds[(unsigned int) fd % MAX_KNOWN_FDS];
 
-	if (likely(fd >= 0 && fd < MAX_KNOWN_FDS))
-		return &known_fds[fd];
-	far = &far_fds[(unsigned int) fd % MAX_KNOWN_FDS];
-	if (far->fd != fd)
+	if (unlikely(known->fd != fd))
 	{
-		far->fd = fd;
-		far->known.file = FD_UNKNOWN;
+		known->fd = fd;
+		known->file = FD_UNKNOWN;
 	}
-	return &far->known;
+	return known;
 }
 
 /*
@@ -131,34 +118,26 @@ known_fd(int fd)
 static KnownFd
 identify(int fd)
 {
-	KnownFd known = {.file = FD_IGNORED};
-	char link[64];
+	KnownFd known = {.fd = fd, .file = FD_IGNORED};
 	char path[MAXPGPATH];
 	struct stat st;
-	ssize_t length;
-	int file;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	if (length > 0 && length < (ssize_t) sizeof(path) - 1 && fstat(fd, &st) == 0)
+	if (file_path(fd, path) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_tracked_name(path))
 	{
-		path[length] = '\0';
-		if (S_ISREG(st.st_mode) && is_tracked_name(path) && st.st_dev != calm_shared->device)
+		if (st.st_dev != calm_shared->device)
 			pg_atomic_write_u32(&calm_shared->other_devices, 1);
-		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
-		         st.st_size < (off_t) TRACKED_BLOCKS * BLCKSZ)
+		else if (st.st_size < (off_t) TRACKED_BLOCKS * BLCKSZ)
 			known.file = FD_SMALL;
-		else if (S_ISREG(st.st_mode) && is_tracked_name(path) &&
-		         page_map_keeps_path(calm_page_map, path))
+		else if (page_map_keeps_path(calm_page_map, path))
 		{
-			file =
-				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation);
-			if (file != PAGE_MAP_NO_FILE)
-				known.file = file + 1;
-			else
+			/* PAGE_MAP_NO_FILE + 1 is FD_UNKNOWN */
+			known.file =
+				page_map_track_file(calm_page_map, st.st_dev, st.st_ino, path, &known.incarnation) +
+				1;
+			if (known.file == FD_UNKNOWN)
 			{
 				known.file = FD_NO_ROOM;
-				known.incarnation = (uint32) (monotonic_ms() + NO_ROOM_MS);
+				known.incarnation = (uint32) (monotonic_ms() + CALM_LOOK_MS);
 			}
 		}
 	}
@@ -197,12 +176,11 @@ checkpointer_written(uint32 file, BlockNumber block)
 static void
 written(int fd, off_t offset, ssize_t length)
 {
-	KnownFd known;
+	KnownFd known = *known_fd(fd);
 	BlockNumber block = offset / BLCKSZ;
 	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
 	uint64 now = monotonic_ms();
 
-	known = *known_fd(fd);
 	if (known.file == FD_NO_ROOM && (int32) ((uint32) now - known.incarnation) < 0)
 	{
 		pg_atomic_fetch_add_u64(&calm_page_map->full.value, 1);
@@ -225,46 +203,36 @@ written(int fd, off_t offset, ssize_t length)
 		checkpointer_written(known.file - 1, block);
 }
 
-static inline bool
-is_data_file_write(uint32 wait_event)
-{
-	return wait_event == WAIT_EVENT_DATA_FILE_WRITE || wait_event == WAIT_EVENT_DATA_FILE_EXTEND;
-}
-
-/* After a write; length is its result */
-static inline void
+/* After a write; length is its result, and what is returned */
+static inline ssize_t
 write_ended(int fd, off_t offset, ssize_t length)
 {
 	int save_errno = errno;
+	uint32 event = *my_wait_event_info;
 
-	if (length <= 0 || calm_page_map == NULL || !is_data_file_write(*my_wait_event_info))
-		return;
-	checkpoint_stats_written(length);
-	if (calm_mode != CALM_MODE_OFF)
-		written(fd, offset, length);
-	errno = save_errno;
+	if (length <= 0)
+		return length;
+	if (calm_page_map &&
+	    (event == WAIT_EVENT_DATA_FILE_WRITE || event == WAIT_EVENT_DATA_FILE_EXTEND))
+	{
+		checkpoint_stats_written(length);
+		if (calm_mode != CALM_MODE_OFF)
+			written(fd, offset, length);
+		errno = save_errno;
+	}
+	return wal_ahead_written(fd, offset, length, real_sync_file_range) ? length : -1;
 }
 
 static ssize_t
 calm_pwrite(int fd, const void *buffer, size_t length, off_t offset)
 {
-	ssize_t result = real_pwrite(fd, buffer, length, offset);
-
-	write_ended(fd, offset, result);
-	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
-		return -1;
-	return result;
+	return write_ended(fd, offset, real_pwrite(fd, buffer, length, offset));
 }
 
 static ssize_t
 calm_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	ssize_t result = real_pwritev(fd, iov, count, offset);
-
-	write_ended(fd, offset, result);
-	if (result > 0 && !wal_ahead_written(fd, offset, result, real_sync_file_range))
-		return -1;
-	return result;
+	return write_ended(fd, offset, real_pwritev(fd, iov, count, offset));
 }
 
 /*
@@ -285,6 +253,21 @@ went_meanwhile(const struct stat *st)
 	return first;
 }
 
+/*
+ * A flush of WAL is over: the circuit breaker (worker/breaker.c) judges the module by how long
+ * commits wait for them.  Whoever flushes holds WALWriteLock, or is a standby's WAL receiver, or
+ * its startup process after it: there is never more than one, so nothing is added atomically.
+ */
+static void
+wal_flushed(uint64 microseconds)
+{
+	pg_atomic_uint64 *flushes = &calm_shared->counters.wal_flushes;
+	pg_atomic_uint64 *spent_us = &calm_shared->counters.wal_flush_us;
+
+	pg_atomic_write_u64(spent_us, pg_atomic_read_u64(spent_us) + microseconds);
+	pg_atomic_write_u64(flushes, pg_atomic_read_u64(flushes) + 1);
+}
+
 static int
 calm_fsync(int fd)
 {
@@ -300,13 +283,8 @@ calm_fsync(int fd)
 	int save_errno;
 
 	checkpoint_stats_fsync_begins(event);
-	if (data_file && calm_page_map)
-	{
-		if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER)
-			target = drain_before_checkpoint_fsync(fd);
-		drain_before_fsync(target);
-	}
-
+	if (event == WAIT_EVENT_DATA_FILE_SYNC && MyBackendType == B_CHECKPOINTER && calm_page_map)
+		target = drain_before_checkpoint_fsync(fd);
 	if (data_file && calm_page_map && fstat(target, &st) == 0)
 	{
 		if (target != fd && went_meanwhile(&st))
@@ -316,26 +294,24 @@ calm_fsync(int fd)
 			return -1;
 		}
 		file = page_map_begin_fsync(calm_page_map, st.st_dev, st.st_ino);
+		/* in mode off, too, what was marked before has to be forgotten */
+		if (file != PAGE_MAP_NO_FILE)
+			flush_file_before_fsync(target, file);
 	}
 	errno = 0;
-	if (event == WAIT_EVENT_WAL_SYNC)
-		wal_flush_begins();
 	started = monotonic_ns();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
 		result = real_fsync(target);
 	while (result != 0 && errno == EINTR);
 	save_errno = errno;
-	if (event == WAIT_EVENT_WAL_SYNC)
-		wal_flush_ended();
-	if (file != PAGE_MAP_NO_FILE)
-		page_map_end_fsync(calm_page_map, file);
-	errno = save_errno;
 	microseconds = (monotonic_ns() - started) / 1000;
+	if (event == WAIT_EVENT_WAL_SYNC && calm_shared && calm_mode != CALM_MODE_OFF)
+		wal_flushed(microseconds);
+	page_map_end_fsync(calm_page_map, file);
+	errno = save_errno;
 
-	/*
-	 * Whatever the mode is now: the latch can hold an error of when it was on.
-	 */
+	/* whatever the mode is now: the latch can hold an error of when it was on */
 	if (result == 0 && data_file && calm_shared)
 	{
 		int error =
@@ -370,15 +346,17 @@ calm_fsync(int fd)
 static int
 calm_fdatasync(int fd)
 {
+	uint64 started;
 	int result;
 	int save_errno;
 
-	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC)
+	if (*my_wait_event_info != WAIT_EVENT_WAL_SYNC || calm_shared == NULL ||
+	    calm_mode == CALM_MODE_OFF)
 		return real_fdatasync(fd);
-	wal_flush_begins();
+	started = monotonic_ns();
 	result = real_fdatasync(fd);
 	save_errno = errno;
-	wal_flush_ended();
+	wal_flushed((monotonic_ns() - started) / 1000);
 	errno = save_errno;
 	return result;
 }

@@ -3,10 +3,7 @@
  * page_map.c
  *	  Pages written to the kernel but not yet flushed to the device.
  *
- * See page_map.h for the invariants.  Only atomics and spinlocks are the server's, so that
- * test/page_map_test.c can run it in threads.
- *
- * Locks.  There are three kinds of spinlocks, taken in this order:
+ * See page_map.h for the invariants.  There are three kinds of spinlocks, taken in this order:
  * 1. of a bucket: hash chains, and who an entry stands for;
  * 2. of a file: which regions it has;
  * 3. of the memory: what is free.
@@ -30,16 +27,8 @@
 
 #include "port/pg_bitutils.h"
 
-/* Part of the memory that is for files; the rest is for regions */
-#define FILES_SHARE 3
-#define FILES_PARTS 8
-
-/* What is left of files or regions when a reclaim begins */
+/* Part of files or regions that is left when a reclaim begins */
 #define LOW_PART 16
-
-/*
- * Memory
- */
 
 static uint32
 set_words(uint32 files)
@@ -78,7 +67,7 @@ map_regions(PageMap *map)
 static void
 size_for(Size budget, uint32 *files, uint32 *buckets, uint32 *regions)
 {
-	Size for_files = budget * FILES_SHARE / FILES_PARTS;
+	Size for_files = budget / 8 * 3; /* the rest is for regions */
 
 	*files = (uint32) Max(for_files / (sizeof(PageMapFile) + 2 * sizeof(uint32)), 16);
 	*regions = (uint32) Max((budget - for_files) / sizeof(PageMapRegion), 64);
@@ -155,10 +144,6 @@ page_map_is_low(PageMap *map)
 	       map->max_regions - pg_atomic_read_u32(&map->regions_used) <= map->max_regions / LOW_PART;
 }
 
-/*
- * The set of files that may have marks
- */
-
 static void
 set_add(PageMap *map, uint32 file)
 {
@@ -216,10 +201,6 @@ page_map_settle(PageMap *map, uint32 file)
 		set_add(map, file);
 }
 
-/*
- * Files
- */
-
 /* Finalizer of MurmurHash3, enough to spread consecutive inode numbers */
 static uint32
 bucket_of(PageMap *map, uint64 device, uint64 inode)
@@ -244,9 +225,9 @@ file_lock(PageMap *map, uint32 file)
 	return &map->file_locks[file % PAGE_MAP_LOCKS].lock;
 }
 
-/* A path as an entry has it */
-static const char *
-short_path(PageMap *map, const char *path)
+/* A path as an entry has it: relative to the data directory, if it is below it */
+const char *
+page_map_short_path(PageMap *map, const char *path)
 {
 	if (map->root_length > 0 && strncmp(path, map->root, map->root_length) == 0)
 		return path + map->root_length;
@@ -327,7 +308,7 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 	pg_atomic_fetch_add_u32(&map->files_used, 1);
 	file->device = device;
 	file->inode = inode;
-	memcpy(file->path, short_path(map, path), strlen(short_path(map, path)) + 1);
+	memcpy(file->path, page_map_short_path(map, path), strlen(page_map_short_path(map, path)) + 1);
 	pg_atomic_write_u32(&file->recent, 1);
 	return result;
 }
@@ -369,11 +350,11 @@ dispose_file(PageMap *map, uint32 file_index)
 }
 
 /*
- * Free the entry of a file, unless it stands for another one by now or, with only_clean,
- * has marks.
+ * Free the entry of a file, with all that is marked in it, unless it stands for another one by
+ * now or, with only_clean, has marks.
  */
-static bool
-retire_file(PageMap *map, uint32 file_index, uint32 incarnation, bool only_clean)
+bool
+page_map_retire_file(PageMap *map, uint32 file_index, uint32 incarnation, bool only_clean)
 {
 	PageMapFile *file = page_map_file(map, file_index);
 	uint32 bucket;
@@ -406,7 +387,7 @@ retire_file(PageMap *map, uint32 file_index, uint32 incarnation, bool only_clean
 bool
 page_map_keeps_path(PageMap *map, const char *path)
 {
-	return strlen(short_path(map, path)) < PAGE_MAP_PATH_MAX;
+	return strlen(page_map_short_path(map, path)) < PAGE_MAP_PATH_MAX;
 }
 
 /*
@@ -430,7 +411,7 @@ page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
 		SpinLockAcquire(bucket_lock(map, bucket));
 		result = find_in_chain(map, bucket, device, inode);
 		if (result != PAGE_MAP_NO_FILE &&
-		    strcmp(page_map_file(map, result)->path, short_path(map, path)) != 0)
+		    strcmp(page_map_file(map, result)->path, page_map_short_path(map, path)) != 0)
 		{
 			gone = result;
 			unlink_from_chain(map, bucket, gone);
@@ -501,13 +482,6 @@ page_map_being_fsynced(PageMap *map, uint32 file)
 	return pg_atomic_read_u32(&page_map_file(map, file)->fsyncing) > 0;
 }
 
-/* Drop a file that is gone, with all that is marked in it */
-void
-page_map_forget_file(PageMap *map, uint32 file, uint32 incarnation)
-{
-	(void) retire_file(map, file, incarnation, false);
-}
-
 /*
  * Free files in which nothing is marked, nor was since this came by last, going on after the one
  * that it ended with.  Returns how many.  For one process at a time: the worker.
@@ -532,14 +506,10 @@ page_map_reclaim(PageMap *map, uint32 max_files)
 		if ((incarnation & 1) == 0)
 			continue;
 		if (pg_atomic_exchange_u32(&file->recent, 0) == 0)
-			released += retire_file(map, f, incarnation, true);
+			released += page_map_retire_file(map, f, incarnation, true);
 	}
 	return released;
 }
-
-/*
- * Regions
- */
 
 /* A region that nobody has, as its last owner left it: index + 1, or 0 */
 static uint32

@@ -79,21 +79,16 @@ typedef struct PageMapFile
 	char path[PAGE_MAP_PATH_MAX];                   /* page_map_path() reads it */
 } PageMapFile;
 
-/* So many of each kind, so that processes seldom meet */
+/* Locks of each kind: so many that processes seldom meet */
 #define PAGE_MAP_LOCKS 64
 
-typedef union PageMapLock
+/* What many processes write to, with a cache line of its own */
+typedef union PageMapLine
 {
 	slock_t lock;
-	char pad[PG_CACHE_LINE_SIZE];
-} PageMapLock;
-
-/* What all processes add to, with a cache line of its own */
-typedef union PageMapCounter
-{
 	pg_atomic_uint64 value;
 	char pad[PG_CACHE_LINE_SIZE];
-} PageMapCounter;
+} PageMapLine;
 
 typedef struct PageMap
 {
@@ -104,14 +99,14 @@ typedef struct PageMap
 	uint32 root_length;
 	char root[MAXPGPATH]; /* the data directory, with a slash; paths below go without */
 
-	PageMapCounter unflushed; /* bits set */
-	PageMapCounter full;      /* times that a file or a region found no room */
+	PageMapLine unflushed; /* bits set */
+	PageMapLine full;      /* times that a file or a region found no room */
 
-	PageMapLock bucket_locks[PAGE_MAP_LOCKS]; /* hash chains, keys and paths of the files in them */
-	PageMapLock file_locks[PAGE_MAP_LOCKS];   /* which regions a file has */
+	PageMapLine bucket_locks[PAGE_MAP_LOCKS]; /* hash chains, keys and paths of the files in them */
+	PageMapLine file_locks[PAGE_MAP_LOCKS];   /* which regions a file has */
 
 	/* what is free; taken last, for as long as it takes to unlink one */
-	PageMapLock memory_lock;
+	PageMapLine memory_lock;
 	uint32 free_file;   /* head of free list, index + 1 */
 	uint32 free_region; /* likewise */
 	uint32 files_high;  /* entries at or above were never used */
@@ -130,13 +125,11 @@ typedef struct PageMapBits
 } PageMapBits;
 
 extern Size page_map_size(Size budget);
-
 extern void page_map_init(PageMap *map, Size budget, const char *root);
-
 extern PageMapFile *page_map_file(PageMap *map, uint32 file);
 extern PageMapRegion *page_map_region(PageMap *map, uint32 region);
 extern void page_map_path(PageMap *map, uint32 file, char *path);
-
+extern const char *page_map_short_path(PageMap *map, const char *path);
 extern bool page_map_keeps_path(PageMap *map, const char *path);
 extern int page_map_track_file(PageMap *map, uint64 device, uint64 inode, const char *path,
                                uint32 *incarnation);
@@ -144,14 +137,12 @@ extern int page_map_find_file(PageMap *map, uint64 device, uint64 inode, uint32 
 extern int page_map_begin_fsync(PageMap *map, uint64 device, uint64 inode);
 extern void page_map_end_fsync(PageMap *map, int file);
 extern bool page_map_being_fsynced(PageMap *map, uint32 file);
-extern void page_map_forget_file(PageMap *map, uint32 file, uint32 incarnation);
+extern bool page_map_retire_file(PageMap *map, uint32 file, uint32 incarnation, bool only_clean);
 extern bool page_map_is_low(PageMap *map);
 extern uint32 page_map_reclaim(PageMap *map, uint32 max_files);
-
 extern bool page_map_mark(PageMap *map, uint32 file, uint32 incarnation, BlockNumber block,
                           uint32 nblocks, uint64 now_ms);
 extern uint32 page_map_take(PageMap *map, PageMapRegion *region, PageMapBits *bits);
-
 extern uint32 page_map_next_marked(PageMap *map, uint32 from);
 extern void page_map_settle(PageMap *map, uint32 file);
 

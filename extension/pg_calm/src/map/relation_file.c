@@ -14,12 +14,25 @@
 #include "postgres.h"
 
 #include <ctype.h>
-#include <limits.h>
+#include <unistd.h>
 
 #include "catalog/pg_tablespace_d.h"
 #include "common/relpath.h"
-#include "relation_file.h"
+#include "map.h"
 #include "storage/fd.h"
+
+/* The kernel's path of an open file, into MAXPGPATH bytes; false if it is too long, or unknown */
+bool
+file_path(int fd, char *path)
+{
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, MAXPGPATH - 1);
+	path[Max(length, 0)] = '\0';
+	return length > 0 && length < MAXPGPATH - 1;
+}
 
 /* Digits that make an OID or a segment's number; text is moved behind them */
 static bool
@@ -100,6 +113,11 @@ find_tablespace(const char *directory_and_name, const struct stat *st)
 	return tablespace;
 }
 
+/*
+ * Find out what the file behind st, which had this path, is a segment of.
+ * False if it is no file of a relation that the server knows by a path of its
+ * own.
+ */
 bool
 relation_file_identify(const char *path, const struct stat *st, RelationFile *file)
 {

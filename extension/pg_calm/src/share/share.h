@@ -17,62 +17,37 @@
 #include "postgres.h"
 
 #include "base/base.h"
-#include "port/pg_crc32c.h"
 
 /* Instances that can share a device; the file is never longer than so many slots */
 #define SHARE_SLOTS 512
 
-#define SHARE_NAME_SIZE 40
-
-/* pg_calm_share.weight */
-#define SHARE_WEIGHT_MIN 1
+/* pg_calm_share.weight, from 1 */
 #define SHARE_WEIGHT_MAX 1000
 
-/* A block device as the kernel numbers it */
-typedef struct ShareDevice
-{
-	unsigned int major;
-	unsigned int minor;
-} ShareDevice;
-
-/*
- * One slot of the file, 128 bytes: what a member says of itself.  Fields are
- * in the host's byte order, since the file never leaves the host.  Nothing in
- * it is trusted: share_file_read returns only records whose fields are
- * within their ranges.
- */
+/* One slot of the file: what a member says of itself, in the host's byte order */
 typedef struct ShareRecord
 {
-	uint32 magic;                 /* also the version of this struct */
-	uint32 weight;                /* SHARE_WEIGHT_MIN to _MAX */
-	uint8 boot_id[16];            /* /proc/sys/kernel/random/boot_id */
-	uint64 identity;              /* random, of the process */
+	uint32 magic;                 /* also the version of this struct; 0: no member */
+	uint32 weight;                /* 1 to SHARE_WEIGHT_MAX */
 	uint64 heartbeat_ms;          /* monotonic_ms when it was written */
-	uint64 started_ms;            /* the same when the member joined */
 	uint64 bytes_per_second;      /* own cap; 0: none */
-	uint64 device_operations;     /* as in pg_calm_status, for people */
-	uint64 written_bytes;         /* likewise */
 	uint32 operations_per_second; /* own cap; 0: none */
 	int32 pid;                    /* of the worker, in its own namespace; for people */
 	uint32 wants;                 /* 1: has something to flush now */
-	char name[SHARE_NAME_SIZE];   /* cluster_name or directory, printable ASCII; for people */
-	pg_crc32c crc;                /* of all before */
+	char name[44];                /* cluster_name or directory, printable ASCII; for people */
 } ShareRecord;
 
-StaticAssertDecl(sizeof(ShareRecord) == 128, "the size of a slot is the file's format");
+StaticAssertDecl(sizeof(ShareRecord) == 80, "the size of a slot is the file's format");
 
-/* An open file; -1: none */
-typedef struct ShareFile
-{
-	int fd;
-	char problem[160]; /* why it could not be opened, read or written; "" */
-} ShareFile;
+/* Our slot in the file; -1: none yet */
+extern int share_slot;
 
-extern bool
-share_file_open(ShareFile *file, const char *directory, ShareDevice device, bool create);
-extern void share_file_close(ShareFile *file);
-extern bool share_file_read(ShareFile *file, uint64 now_ms, ShareRecord *records, bool *members);
-extern bool share_file_write(ShareFile *file, int slot, ShareRecord *record);
-extern void share_file_clear(ShareFile *file, int slot, uint64 identity);
+/* Why the file could not be opened, read or written; "" */
+extern char share_problem[160];
+
+extern bool share_file_open(const char *directory, unsigned int major, unsigned int minor);
+extern void share_file_close(void);
+extern bool share_file_exchange(ShareRecord *own, ShareRecord *records);
+extern void share_file_leave(void);
 
 #endif /* PG_CALM_SHARE_H */

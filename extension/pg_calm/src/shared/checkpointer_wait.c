@@ -1,10 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checkpointer_wait.c
- *	  What the checkpointer has to see to while it waits.
- *
- * We make it wait inside calls of libc, where the server does not expect it:
- * so what CheckpointWriteDelay does while it waits is done here.
+ *	  What the checkpointer has to see to while we make it wait, inside calls of libc.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +39,7 @@ typedef struct CheckpointerRequests
 
 static const volatile CheckpointerRequests *requests = NULL;
 
+/* At start, once PostgreSQL's shared memory exists */
 void
 checkpointer_wait_shmem_startup(void)
 {
@@ -66,13 +64,17 @@ checkpointer_wait_shmem_startup(void)
 	requests = shared;
 }
 
-/* What nobody knows may be a checkpoint that is in a hurry */
+/*
+ * Flags (CHECKPOINT_*) of checkpoints that are asked for and not begun; not of
+ * the one under way.  All where that can't be told: it may be one that is in a hurry.
+ */
 int
 checkpointer_requests(void)
 {
 	return requests ? requests->flags : ~0;
 }
 
+/* Take changed settings over; only that, unlike the next */
 void
 checkpointer_obey_reload(void)
 {
@@ -84,7 +86,10 @@ checkpointer_obey_reload(void)
 	UpdateFullPageWrites();
 }
 
-/* What CheckpointWriteDelay does while it waits (postmaster/checkpointer.c) */
+/*
+ * Between steps of a wait that is not an idle one: what CheckpointWriteDelay does
+ * (postmaster/checkpointer.c).  May close any file of the virtual file layer, and raise errors.
+ */
 void
 checkpointer_serve_requests(void)
 {

@@ -6,8 +6,7 @@
  * - A setting that more than one part reads is declared here; one part's own is
  *   declared there.
  * - Shared memory is laid out once, by the postmaster, and has no pointers.  A
- *   field is an atomic, or belongs to one process, or is under calm_shared->lock;
- *   each says which.
+ *   field is an atomic, or belongs to one process, or is under calm_shared->lock.
  * - The checkpointer waits for a worker only while worker_is_flushing() says
  *   that it is alive and flushes.  Whoever waits in the checkpointer serves its requests.
  * - What decides anything about pages, WAL or devices is not here, but above.
@@ -20,68 +19,133 @@
 #include "postgres.h"
 
 #include "device/device.h"
-#include "pg_calm.h"
+#include "errors/errors.h"
+#include "map/map.h"
+#include "postmaster/bgworker.h"
+#include "storage/spin.h"
+
+typedef enum CalmMode
+{
+	CALM_MODE_OFF,    /* the server behaves as without the module */
+	CALM_MODE_SHADOW, /* pages are tracked, nothing is flushed */
+	CALM_MODE_ON,
+} CalmMode;
+
+/*
+ * Counters since the server was started, as pg_calm_status documents them.  In shadow mode
+ * those of flushing tell what would have been done.  Nothing but pg_atomic_uint64: pg_calm.c.
+ */
+typedef struct CalmCounters
+{
+	pg_atomic_uint64 flushed_pages;
+	pg_atomic_uint64 fsynced_pages;
+	pg_atomic_uint64 kernel_flushed_pages;
+	pg_atomic_uint64 bridged_pages;
+	pg_atomic_uint64 unbridged_pages;
+	pg_atomic_uint64 device_operations;
+	pg_atomic_uint64 written_bytes;
+	pg_atomic_uint64 suppressed_hints;
+	pg_atomic_uint64 latency_probes;
+	pg_atomic_uint64 cleaned_buffers;
+	pg_atomic_uint64 wal_flushes;
+	pg_atomic_uint64 wal_flush_us;
+} CalmCounters;
+
+/* Regions that the cleaner may be asked for at a time: one that is flushed next, and one that is cleaned meanwhile */
+#define CLEANER_REGIONS 2
+
+typedef struct CleanerRegion
+{
+	pg_atomic_uint32 state; /* of cleaner.c */
+	uint32 file;            /* in the page map */
+	uint32 incarnation;
+	uint32 number;
+	uint64 since_ms; /* when it was asked for */
+} CleanerRegion;
+
+typedef struct CleanerShared
+{
+	pg_atomic_uint32 pid;     /* 0: there is none */
+	pg_atomic_uint64 beat_ms; /* when it was heard of last */
+	CleanerRegion region[CLEANER_REGIONS];
+} CleanerShared;
+
+typedef struct CalmShared
+{
+	ErrorLatch error_latch;
+	CalmCounters counters;
+	pg_atomic_uint64 in_flight_pages; /* taken from the map, not confirmed */
+	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
+	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.c */
+	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
+	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
+	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
+	/*
+	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
+	 * most (worker.c); the latter is 0 where they are not held
+	 */
+	pg_atomic_uint64 hold_from_pages;
+	pg_atomic_uint64 hold_most_pages;
+	pg_atomic_uint32 other_devices;   /* files on others were written to */
+	pg_atomic_uint32 draining;        /* file that the checkpointer waits for, or PAGE_MAP_END */
+	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
+	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
+	CleanerShared cleaner;
+	slock_t lock; /* protects what follows */
+	DeviceCaps caps;
+	uint32 max_gap;            /* gaps bridged at present, in blocks */
+	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
+	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
+	                              they are; infinity: not known; only the worker sets it, and
+	                              reads it without the lock */
+	double replay_rate;        /* bytes of WAL per second in crash recovery; 0: there was none */
+	bool caps_known;
+	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
+} CalmShared;
+
+/* Milliseconds between looks of the worker at the host and the map */
+#define CALM_LOOK_MS 250
+
+/* pg_calm.c */
+
+/* GUCs */
+extern int calm_mode;
+extern int calm_drain_timeout; /* ms; 0: no drain; -1: what a checkpoint's writing leaves */
+extern bool calm_bridge;
+
+/* Shared memory; NULL before it exists */
+extern CalmShared *calm_shared;
+extern PageMap *calm_page_map;
+
+/* Why the server runs as stock although the module is loaded, or NULL */
+extern const char *calm_interpose_failure;
 
 /* worker_health.c */
 
-/* For the writeback worker: it begins, takes a step, does nothing any more */
-extern void worker_health_begin(void);
-extern void worker_health_beat(uint64 now_ms);
-extern void worker_health_end(void);
-
-/* Whether the writeback worker exists and has been heard of lately */
+extern void
+background_register(const char *name, const char *function, int flags, BgWorkerStartTime start);
+extern void background_begin(void);
+extern bool background_turn(void);
 extern bool worker_is_alive(void);
-
-/*
- * Whether what is written is flushed, as opposed to watched: mode on, a device whose cap is known, and
- * no harm found in it
- */
 extern bool calm_flushes(void);
-
-/*
- * Whether the worker does it.  Whoever leaves out what stock does, or waits for
- * something, has to ask.
- */
 extern bool worker_is_flushing(void);
 
 /* checkpointer_wait.c */
 
-/* At start, once PostgreSQL's shared memory exists */
 extern void checkpointer_wait_shmem_startup(void);
-
-/*
- * Flags (CHECKPOINT_*) of checkpoints that are asked for and not begun; not of
- * the one under way.  All where that can't be told.
- */
 extern int checkpointer_requests(void);
-
-/* Take changed settings over; only that, unlike the next */
 extern void checkpointer_obey_reload(void);
-
-/*
- * To be called between steps of a wait of the checkpointer that is not an
- * idle one.  May close any file of the virtual file layer, and may raise errors.
- */
 extern void checkpointer_serve_requests(void);
 
 /* sharing.c */
 
-/* While the postmaster loads the module */
-extern void sharing_publish(void);
+/* The worker's: what was heard last of instances on the device, and of what we may write */
+extern CalmShare sharing;
 
-/* For the writeback worker */
+extern void sharing_publish(void);
 extern void sharing_configure(const DeviceCaps *own);
 extern void sharing_tick(uint64 now_ms, bool wants);
 extern void sharing_leave(void);
-
-/* Reduce caps to our share; false if there is nobody to share with: then they need no pacing but by what is in flight */
-extern bool sharing_limit(DeviceCaps *caps);
-
-/* Instances on the device, this one included */
-extern uint32 sharing_members(void);
-
-/* Why nothing is shared although it is asked for, or NULL */
-extern const char *sharing_problem(void);
 
 /* test_settings.c */
 
@@ -90,7 +154,6 @@ extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_drain_threshold; /* pages; -1: chosen from the caps */
 extern int calm_worker_timeout;  /* ms: a worker not heard of for so long counts as stuck */
 
-/* At load, by the postmaster */
 extern void test_settings_define(void);
 
 #endif /* PG_CALM_SHARED_H */

@@ -15,13 +15,11 @@
 #include "fmgr.h"
 #include "shared.h"
 
-/* Between calls */
-#define TICK_MS 250
+CalmShare sharing = {.granted = {INFINITY, INFINITY}, .members = 1};
 
 static CalmCore core = {.version = CALM_CORE_VERSION, .read_shared_caps = device_read_shared_caps};
-static CalmShare share = {.granted = {INFINITY, INFINITY}, .members = 1};
-static uint64 next_tick_ms = 0;
 
+/* While the postmaster loads the module */
 void
 sharing_publish(void)
 {
@@ -33,21 +31,20 @@ call(void)
 {
 	if (core.share == NULL)
 		return;
-	share.now_ms = monotonic_ms();
-	share.leaves = share.leaves || calm_mode != CALM_MODE_ON;
-	share.device_operations = pg_atomic_read_u64(&calm_shared->counters.device_operations);
-	share.written_bytes = pg_atomic_read_u64(&calm_shared->counters.written_bytes);
-	core.share(&share);
-	share.leaves = share.settings_read = false;
+	sharing.now_ms = monotonic_ms();
+	sharing.leaves = sharing.leaves || calm_mode != CALM_MODE_ON;
+	core.share(&sharing);
+	sharing.members = Max(sharing.members, 1);
+	sharing.leaves = sharing.settings_read = false;
 }
 
 /* The settings may have changed, or what they are about; own are the caps of this instance */
 void
 sharing_configure(const DeviceCaps *own)
 {
-	share.settings_read = true;
-	share.own.operations = own->write_iops;
-	share.own.bytes = own->write_bytes;
+	sharing.settings_read = true;
+	sharing.own.operations = own->write_iops;
+	sharing.own.bytes = own->write_bytes;
 	call();
 }
 
@@ -55,36 +52,19 @@ sharing_configure(const DeviceCaps *own)
 void
 sharing_tick(uint64 now_ms, bool wants)
 {
-	if (now_ms < next_tick_ms)
+	static uint64 next_ms = 0;
+
+	if (now_ms < next_ms)
 		return;
-	next_tick_ms = now_ms + TICK_MS;
-	share.wants = wants;
+	next_ms = now_ms + CALM_LOOK_MS;
+	sharing.wants = wants;
 	call();
 }
 
+/* The worker ends */
 void
 sharing_leave(void)
 {
-	share.leaves = true;
+	sharing.leaves = true;
 	call();
-}
-
-bool
-sharing_limit(DeviceCaps *caps)
-{
-	caps->write_iops = Min(caps->write_iops, share.granted.operations);
-	caps->write_bytes = Min(caps->write_bytes, share.granted.bytes);
-	return share.members > 1;
-}
-
-uint32
-sharing_members(void)
-{
-	return Max(share.members, 1);
-}
-
-const char *
-sharing_problem(void)
-{
-	return share.problem;
 }

@@ -7,8 +7,7 @@
  * below that directory, "/" being the host's own, and what else is derived from the host
  * and the caps can be set, so that a test neither waits for its time nor races with it.
  * The environment is read once, by the postmaster: no role of the database has a part
- * in it, and who starts the server could preload anything as well.  The server's log
- * says so at start.  Without, all of this has the values below for good.
+ * in it.  The server's log says so at start.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +27,7 @@ int calm_unflushed_limit = 0;
 int calm_drain_threshold = -1;
 int calm_worker_timeout = 5000;
 
+/* At load, by the postmaster */
 void
 test_settings_define(void)
 {

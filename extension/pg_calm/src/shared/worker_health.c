@@ -1,52 +1,66 @@
 /*-------------------------------------------------------------------------
  *
  * worker_health.c
- *	  Whether the background workers can be relied on.
+ *	  Background workers: how they begin, and whether they can be relied on.
  *
  * pg_calm leaves out the server's flush hints and has checkpoints wait, because the
- * writeback worker does something better meanwhile.
- * A process ID says that it exists.  It may be stopped all the same, or hang in
+ * writeback worker does something better meanwhile.  It may be stopped, or hang in
  * the kernel, where a device does not answer or its queue is full; then nobody
  * flushes.  So it says in each of its steps that it is there, and who is not
  * heard of for five seconds does not count.
  *
- * A worker that works takes a step at least every tenth of a second, or is in
- * a few calls that start up to 4 MiB, for which it waits only if the device's queue
- * is full.  Five seconds are as long as the kernel's flusher waits
- * between its own looks (vm.dirty_writeback_centisecs): what was not hinted at
- * for so long nobody else would have begun to write by age, either.
- *
- * Where no cap of the device is known the module only looks, as in mode shadow:
- * there is no telling what would be better than what stock does.  Where the circuit breaker
- * (worker/breaker.c) has let go, what stock does is better.
+ * A worker that works takes a step at least every tenth of a second, or waits for the
+ * device's queue in a few calls that start up to 4 MiB.  Five seconds are as long as the
+ * kernel's flusher waits between its own looks (vm.dirty_writeback_centisecs): what was not
+ * hinted at for so long nobody else would have begun to write by age, either.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "map/map.h"
+#include "postmaster/interrupt.h"
 #include "shared.h"
+#include "storage/ipc.h"
+#include "utils/guc.h"
 
+/* For the postmaster: start a process of ours, and start it again if it ends */
 void
-worker_health_begin(void)
+background_register(const char *name, const char *function, int flags, BgWorkerStartTime start)
 {
-	worker_health_beat(monotonic_ms());
-	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
+	BackgroundWorker worker = {
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | flags, .bgw_start_time = start, .bgw_restart_time = 5};
+
+	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, name, sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, name, sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
 }
 
 void
-worker_health_beat(uint64 now_ms)
+background_begin(void)
 {
-	pg_atomic_write_u64(&calm_shared->worker_beat_ms, now_ms);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
 }
 
-void
-worker_health_end(void)
+/* What each turn of such a process begins with; true if the settings may have changed */
+bool
+background_turn(void)
 {
-	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
+	CHECK_FOR_INTERRUPTS();
+	if (ShutdownRequestPending)
+		proc_exit(1); /* 1: start us again, unless the server is going down */
+	if (!ConfigReloadPending)
+		return false;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	return true;
 }
 
+/* Whether the writeback worker exists and has been heard of lately */
 bool
 worker_is_alive(void)
 {
@@ -54,6 +68,11 @@ worker_is_alive(void)
 	       monotonic_ms() < pg_atomic_read_u64(&calm_shared->worker_beat_ms) + calm_worker_timeout;
 }
 
+/*
+ * Whether what is written is flushed, as opposed to watched.  Without a known cap there is no
+ * telling what would be better than what stock does; where the circuit breaker
+ * (worker/breaker.c) has let go, what stock does is better.
+ */
 bool
 calm_flushes(void)
 {
@@ -62,6 +81,10 @@ calm_flushes(void)
 	       pg_atomic_read_u32(&calm_shared->let_go) == 0;
 }
 
+/*
+ * Whether the worker does it.  Whoever leaves out what stock does, or waits for
+ * something, has to ask.
+ */
 bool
 worker_is_flushing(void)
 {

@@ -11,12 +11,10 @@
  *
  * So the cleaner looks whether the next segments are there, and has the server's own
  * XLogFileInit make the first that is missing.  Our hooks of its writes start the writeback of
- * each part and wait after it, so that it takes half of the time that is left until the segment is
- * needed, at the rate at which WAL comes, or less.  The server takes the segment as one that somebody
- * else has filled, which its checkpointer does as well (PreallocXlogFiles).  If somebody needs
- * the segment earlier he fills one himself, and ours is the next.
- *
- * No more segments come of it than the server would make a moment later.
+ * each part and wait after it, so that it takes half of the time that is left until the segment
+ * is needed, or less.  The server takes the segment as one that somebody else has filled, as its
+ * checkpointer does (PreallocXlogFiles).  If somebody needs it earlier he fills one himself, and
+ * ours is the next.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,22 +35,21 @@
 #include "utils/wait_event.h"
 #include "wal.h"
 
-/* Between looks; segments after the one in use that are looked for */
+/*
+ * LOOK_MS			between looks
+ * SEGMENTS_AHEAD	after the one in use that are looked for
+ * NEEDED_SECONDS	within which a segment has to be needed to be filled
+ * PART_OF_TIME		part of the time until then in which it is
+ * FASTER			... and than WAL comes by this factor at least, so that it gets ahead
+ * FALL_MS			half-life with which a lower rate of WAL is followed
+ * LEFT_SEGMENTS	space on the volume of pg_wal that is left alone
+ */
 #define LOOK_MS 100
 #define SEGMENTS_AHEAD 4
-
-/*
- * A segment is filled if it is needed within so many seconds, in that part of them, and faster
- * than WAL comes by that factor, so that it gets ahead
- */
 #define NEEDED_SECONDS 5.0
 #define PART_OF_TIME 0.5
 #define FASTER 1.5
-
-/* Half-life with which a lower rate of WAL is followed: some part of the time looked ahead */
 #define FALL_MS 2000.0
-
-/* Space on the volume of pg_wal that is left alone, in segments */
 #define LEFT_SEGMENTS 16
 
 static bool filling = false;
@@ -78,6 +75,11 @@ has_room(void)
 	       (double) fs.f_bavail * fs.f_frsize > (double) LEFT_SEGMENTS * wal_segment_size;
 }
 
+/*
+ * To be called by the cleaner, as often as it likes.  If a segment that will be needed soon is
+ * not there, it is filled; meanwhile between() is called every few milliseconds, so that
+ * nobody waits for the cleaner.
+ */
 void
 wal_ahead_tick(uint64 now_ms, void (*between)(void))
 {
@@ -131,6 +133,10 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 	}
 }
 
+/*
+ * For the hooks of pwrite and pwritev: a part of the segment that this process fills has been
+ * written.  Starts its writeback, and waits; false, with errno, if that failed.
+ */
 bool
 wal_ahead_written(int fd, off_t offset, ssize_t length,
                   int (*start)(int fd, off_t offset, off_t length, unsigned int flags))
@@ -168,6 +174,11 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	return true;
 }
 
+/*
+ * For the hook of fsync: a new segment has been synced, and is nobody's yet.  If it is one that
+ * this process fills, its zeros don't stay in the page cache: what is written over them are whole
+ * pages.
+ */
 void
 wal_ahead_synced(int fd)
 {

@@ -3,16 +3,14 @@
  * wal_cache.c
  *	  Keeps WAL that nobody will read from taking the page cache.
  *
- * What is written to WAL stays in the page cache until the kernel needs the
- * memory: up to max_wal_size of it, and segments are recycled, so that each
- * page of them is written again and again and looks as if it was in use.  On a
+ * What is written to WAL stays in the page cache: up to max_wal_size of it, and segments are
+ * recycled, so that each page of them looks as if it was in use.  On a
  * host with little memory that evicts pages of tables, which then have to be
  * read from the volume again.
  *
- * The server itself drops a segment from the cache when it closes it, but only
- * with wal_level = minimal, since archiver and walsenders could read it from
- * there (xlog.c, XLogFileClose).  Whether there are any can be seen: so WAL is
- * dropped
+ * The server itself drops a segment from the cache only with wal_level = minimal, since archiver
+ * and walsenders could read it from there (xlog.c, XLogFileClose).  Whether there are any can be
+ * seen: so WAL is dropped
  * - not while there is a walsender or a replication slot,
  * - not while there is a prepared transaction, whose record is read when it is committed
  *	 or rolled back (twophase.c, XlogReadTwoPhaseData),
@@ -46,7 +44,6 @@
 #define MOST_BYTES (64 * 1024 * 1024)
 #define LEAST_BYTES (1024 * 1024)
 
-/* The GUC */
 bool calm_drop_wal_cache = true;
 
 /*
@@ -121,6 +118,11 @@ drop(XLogSegNo segment, TimeLineID timeline, off_t offset, off_t length)
 	close(fd);
 }
 
+/*
+ * For the writeback worker, several times a second.  Drops what has been flushed
+ * since the last call from the page cache, unless a standby, a slot or the
+ * archiver may read it.  Reads, writes and waits for nothing.
+ */
 void
 wal_cache_tick(void)
 {

@@ -15,13 +15,13 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "worker.h"
-#include "breaker_law.h"
 #include "shared/shared.h"
 #include "writeback/writeback.h"
 
 static BreakerLaw law;
 static char reason[256] = "";
 
+/* When the worker begins: nothing is let go */
 void
 breaker_begin(void)
 {
@@ -44,7 +44,11 @@ justified_bytes(uint64 wal_flushes)
 	static uint64 last_marked = 0;
 	static uint64 last_taken = 0;
 	static uint64 last_wal = 0;
-	uint64 taken = flush_taken_pages() + pg_atomic_read_u64(&calm_shared->in_flight_pages);
+	CalmCounters *counters = &calm_shared->counters;
+	uint64 taken = pg_atomic_read_u64(&counters->flushed_pages) +
+	               pg_atomic_read_u64(&counters->fsynced_pages) +
+	               pg_atomic_read_u64(&counters->kernel_flushed_pages) +
+	               pg_atomic_read_u64(&calm_shared->in_flight_pages);
 	uint64 marked = taken + page_map_unflushed(calm_page_map);
 	uint64 wal = (RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogWriteRecPtr()) +
 	             wal_flushes * XLOG_BLCKSZ;
@@ -60,7 +64,7 @@ justified_bytes(uint64 wal_flushes)
 	last_marked = marked;
 	last_taken = taken;
 	last_wal = wal;
-	return sum + pg_atomic_read_u64(&calm_shared->counters.bridged_pages) * BLCKSZ;
+	return sum + pg_atomic_read_u64(&counters->bridged_pages) * BLCKSZ;
 }
 
 static void
@@ -96,19 +100,21 @@ say(BreakerLevel before, uint64 now_ms)
 		ereport(LOG, (errmsg("pg_calm: circuit breaker: pages are flushed again"),
 		              errdetail("Gaps are not bridged for %d s.", seconds)));
 	else
-		ereport(
-			LOG,
-			(errmsg("pg_calm: %s", reason),
-		     law.level == BREAKER_STOCK ?
-		         errdetail("The server's flush hints are obeyed, as without the module. It tries "
-		                   "again in %d s, and less and less often.",
-		                   seconds) :
-		         errdetail("Pages are flushed. It tries again in %d s, and less and less often.",
-		                   seconds),
-		     errhint("Compare pg_calm.iops, pg_calm.bandwidth and pg_calm.io_size with what the "
-		             "volume allows.")));
+		ereport(LOG, (errmsg("pg_calm: %s", reason),
+		              errdetail("%s It tries again in %d s, and less and less often.",
+		                        law.level == BREAKER_STOCK ?
+		                            "The server's flush hints are obeyed, as without the module." :
+		                            "Pages are flushed.",
+		                        seconds),
+		              errhint("Compare pg_calm.iops, pg_calm.bandwidth and pg_calm.io_size with "
+		                      "what the volume allows.")));
 }
 
+/*
+ * To be called whenever flusher has been read, a few times a second.  Sets what flush_policy
+ * allows, and CalmShared.let_go.  interrupted: somebody waits for the worker.  True if
+ * breaker_reason() has changed.
+ */
 bool
 breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 {
@@ -157,6 +163,7 @@ breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 	return changed;
 }
 
+/* Why something is let go, or NULL */
 const char *
 breaker_reason(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * breaker_law.c
- *	  When the module has to let go, because it does harm.
+ *	  When the module has to let go, because it does harm.  Pure: no server, no clock.
  *
  * The module compares itself with itself at rest.  A suspicion alone says nothing: a load
  * changes by itself, a checkpoint comes, another program writes.  So the worker rests for a
@@ -10,10 +10,11 @@
  * first pair that does not say so.  What is compared:
  *
  * - How long flushes of WAL take, which commits wait for.  Somewhat longer is the price of
- *	 writing at all: what rests now has to be written later, by somebody.  So it has to
- *	 be several times as long, and longer than what may be in flight explains.  This is looked at now and then without a suspicion, too:
+ *	 writing at all.  So it has to be several times as long, and longer than what may be in
+ *	 flight explains.  This is looked at now and then without a suspicion, too:
  *	 who does harm from the beginning leaves nothing to compare with.
- * - How many bytes the device writes for those that pages and WAL account for, with and without bridging.
+ * - How many bytes the device writes for those that pages and WAL account for, with and without
+ *	 bridging.
  *
  * Slow commits: all is let go, which is stock.  Amplification: bridging is.  If
  * letting go has not helped by half after some seconds, it was something else, and it comes back
@@ -24,12 +25,12 @@
  */
 #include "postgres.h"
 
-#include "breaker_law.h"
+#include "worker.h"
 
 /*
- * All constants of the law.  Phases are as long as the caller needs to see anything (it looks at devices four
- * times a second); the rest is as far from what was measured on volumes that do well as from
- * those where the module did harm.
+ * All constants of the law.  Phases are as long as the caller needs to see anything (it looks at
+ * devices four times a second); the rest is as far from what was measured on volumes that do
+ * well as from those where the module did harm.
  */
 #define PHASE_MS 1200     /* a phase of a trial, and a window otherwise: some hundred commits */
 #define SETTLE_MS 400     /* of it, not counted: what was under way before it */
@@ -259,6 +260,7 @@ wait_for_retry(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *inp
 		begin_trial(law, law->cause, law->level, law->level - 1, m, input);
 }
 
+/* Take note of what happened.  True if the level has changed. */
 bool
 breaker_law_follow(BreakerLaw *law, const BreakerInput *input)
 {

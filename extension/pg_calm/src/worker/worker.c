@@ -18,32 +18,28 @@
 
 #include "access/xlog.h"
 #include "base/base.h"
-#include "worker.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "device/device.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/bgwriter.h"
-#include "postmaster/interrupt.h"
 #include "shared/shared.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "utils/guc.h"
 #include "wal/wal.h"
+#include "worker.h"
 #include "writeback/writeback.h"
 
 /*
- * Milliseconds between looks at: caps and sysctls; the host and the map; the map in a drain;
- * what is under way; something that waits and is not due; nothing.  With many instances on a
+ * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
+ * is not due, and what is under way at most; nothing.  With many instances on a
  * device they are longer, by once their length for so many members: a hundred workers
  * together are not to take more of the CPUs than a few.
  */
 #define SETTINGS_INTERVAL_MS 3000
-#define LOOK_INTERVAL_MS 250
 #define DRAIN_INTERVAL_MS 20
-#define BUSY_INTERVAL_MS 1
 #define WAITING_INTERVAL_MS 10
 #define IDLE_INTERVAL_MS 100
 #define MEMBERS_PER_INTERVAL 8
@@ -72,6 +68,8 @@
 #define READS_ENOUGH 40.0
 #define FULL_PART 0.7
 
+PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
+
 static KernelFlusher flusher;
 static ControllerOutput control;
 static DeviceCaps own_caps; /* without regard to others */
@@ -81,52 +79,16 @@ static uint64 next_settings_ms = 0;
 static uint64 next_look_ms = 0;
 
 static void
-add_reason(char *reasons, size_t size, const char *format, ...) pg_attribute_printf(3, 4);
-
-void
-writeback_register_worker(void)
-{
-	BackgroundWorker worker;
-
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 5;
-	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "pg_calm_writeback_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "pg_calm writeback worker", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "pg_calm writeback worker", sizeof(worker.bgw_type));
-	RegisterBackgroundWorker(&worker);
-}
-
-static void
 worker_exit(int code, Datum argument)
 {
 	sharing_leave();
-	worker_health_end();
+	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
 	/* not known until the next worker has looked */
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->flush_rate = INFINITY;
 	SpinLockRelease(&calm_shared->lock);
-}
-
-/* Another of the reasons why less is done than the settings ask for; what does not fit is cut */
-static void
-add_reason(char *reasons, size_t size, const char *format, ...)
-{
-	size_t length = strlen(reasons);
-	va_list arguments;
-
-	if (length > 0 && length + 2 < size)
-	{
-		strlcat(reasons, "; ", size);
-		length += 2;
-	}
-	va_start(arguments, format);
-	vsnprintf(reasons + length, size - length, format, arguments);
-	va_end(arguments);
 }
 
 /* Whether pages found no room in the page map lately */
@@ -149,38 +111,35 @@ static void
 publish_degraded(void)
 {
 	static char logged[sizeof(calm_shared->degraded)] = "";
-	char reasons[sizeof(calm_shared->degraded)] = "";
+	StringInfoData reasons;
 
-	if (flush_refused())
+	initStringInfo(&reasons);
+	if (flush_refused)
 	{
-		add_reason(reasons, sizeof(reasons), "nothing is flushed: %s", flush_refused());
+		appendStringInfo(&reasons, "; nothing is flushed: %s", flush_refused);
 		/* nobody else flushes, so the server's hints must be obeyed again */
-		worker_health_end();
+		pg_atomic_write_u32(&calm_shared->worker_pid, 0);
 	}
 	if (bridge_refusal())
-		add_reason(reasons, sizeof(reasons), "gaps are not bridged: %s", bridge_refusal());
-	else if (bridge_refused_filesystem() != 0)
-		add_reason(
-			reasons, sizeof(reasons),
-			"gaps are not bridged in files on a filesystem of type 0x%lX, see the server log",
-			bridge_refused_filesystem());
-	if (sharing_problem())
-		add_reason(reasons, sizeof(reasons), "the device's budget is not shared: %s",
-		           sharing_problem());
+		appendStringInfo(&reasons, "; gaps are not bridged: %s", bridge_refusal());
+	if (sharing.problem)
+		appendStringInfo(&reasons, "; the device's budget is not shared: %s", sharing.problem);
 	if (map_was_full())
-		add_reason(reasons, sizeof(reasons),
-		           "pg_calm.page_map_memory is too small: some pages are not tracked");
+		appendStringInfoString(
+			&reasons, "; pg_calm.page_map_memory is too small: some pages are not tracked");
 
-	if (reasons[0] && strcmp(reasons, logged) != 0)
-		ereport(LOG, (errmsg("pg_calm: %s", reasons)));
-	memcpy(logged, reasons, sizeof(reasons));
+	if (reasons.len > 0 && strcmp(reasons.data + 2, logged) != 0)
+		ereport(LOG, (errmsg("pg_calm: %s", reasons.data + 2)));
+	strlcpy(logged, reasons.len > 0 ? reasons.data + 2 : "", sizeof(logged));
 
 	/* it has said so itself */
 	if (breaker_reason())
-		add_reason(reasons, sizeof(reasons), "%s", breaker_reason());
+		appendStringInfo(&reasons, "; %s", breaker_reason());
 	SpinLockAcquire(&calm_shared->lock);
-	memcpy(calm_shared->degraded, reasons, sizeof(reasons));
+	strlcpy(calm_shared->degraded, reasons.len > 0 ? reasons.data + 2 : "",
+	        sizeof(calm_shared->degraded));
 	SpinLockRelease(&calm_shared->lock);
+	pfree(reasons.data);
 }
 
 /*
@@ -207,7 +166,6 @@ read_settings(void)
 {
 	device_read_caps(&own_caps);
 	sharing_configure(&own_caps);
-	kernel_flusher_read_settings(&flusher);
 	read_primary_images();
 
 	SpinLockAcquire(&calm_shared->lock);
@@ -221,7 +179,7 @@ read_settings(void)
 static uint32
 stretched(uint32 interval_ms)
 {
-	return interval_ms + interval_ms * (sharing_members() - 1) / MEMBERS_PER_INTERVAL;
+	return interval_ms + interval_ms * (sharing.members - 1) / MEMBERS_PER_INTERVAL;
 }
 
 /*
@@ -231,18 +189,15 @@ stretched(uint32 interval_ms)
 static PoolDue
 what_is_due(void)
 {
-	uint32 draining = pg_atomic_read_u32(&calm_shared->draining);
 	PoolDue due = {.all = control.too_much,
 	               .older_ms = (uint64) CheckPointTimeout * 1000 / 2,
-	               .drained = PAGE_MAP_END,
+	               .drained = pg_atomic_read_u32(&calm_shared->draining),
 	               .before_ms = pg_atomic_read_u64(&calm_shared->drain_before_ms)};
 
 	if (flusher.expire_ms > 0)
 		due.older_ms = Min(due.older_ms, flusher.expire_ms);
 	if (calm_flush_age > 0)
 		due.older_ms = calm_flush_age;
-	if (draining != CALM_DRAINING_NOTHING)
-		due.drained = draining - CALM_DRAINING_FILE;
 	return due;
 }
 
@@ -264,12 +219,13 @@ control_flushing(uint64 now_ms)
 	                         .background = flusher.background_bytes,
 	                         .device_background = flusher.device_bytes,
 	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
-	bool arbitrated = sharing_limit(&input.caps);
 	double seconds;
 	double bytes;
 	double operations;
 	uint64 written;
 
+	input.caps.write_iops = Min(input.caps.write_iops, sharing.granted.operations);
+	input.caps.write_bytes = Min(input.caps.write_bytes, sharing.granted.bytes);
 	controller_follow(&input, &control);
 	if (calm_unflushed_limit > 0)
 	{
@@ -288,7 +244,8 @@ control_flushing(uint64 now_ms)
 		calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
 	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
-	flush_policy.paced = control.paced || arbitrated;
+	/* without anybody to share with there is no pacing but by what is in flight */
+	flush_policy.paced = control.paced || sharing.members > 1;
 	seconds = control.paced ? READS_IN_FLIGHT_SECONDS : IN_FLIGHT_SECONDS;
 	operations = control.share.write_iops * seconds;
 	bytes = control.share.write_bytes * seconds;
@@ -297,7 +254,7 @@ control_flushing(uint64 now_ms)
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
 	/* all members see the same memory */
-	flush_policy.headroom = kernel_flusher_headroom(&flusher) / sharing_members();
+	flush_policy.headroom = flusher.headroom / sharing.members;
 
 	written = control.written / BLCKSZ;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
@@ -318,10 +275,9 @@ look(uint64 now_ms)
 	PoolLook pool;
 	PoolDue due;
 
-	kernel_flusher_read_state(&flusher);
+	kernel_flusher_read(&flusher);
 	control_flushing(now_ms);
-	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING,
-	                 now_ms))
+	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END, now_ms))
 		publish_degraded();
 	replay_rate_tick(now_ms);
 	if (calm_mode == CALM_MODE_OFF)
@@ -342,7 +298,7 @@ static bool
 work(uint64 now_ms)
 {
 	static uint64 next_drain_look_ms = 0;
-	bool draining = pg_atomic_read_u32(&calm_shared->draining) != CALM_DRAINING_NOTHING;
+	bool draining = pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END;
 	PoolDue due;
 
 	if (now_ms >= next_settings_ms)
@@ -355,14 +311,14 @@ work(uint64 now_ms)
 	if (now_ms >= next_look_ms)
 	{
 		look(now_ms);
-		next_look_ms = now_ms + stretched(LOOK_INTERVAL_MS);
+		next_look_ms = now_ms + stretched(CALM_LOOK_MS);
 	}
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return !flush_policy.rests;
-	if (calm_mode == CALM_MODE_OFF || flush_refused() != NULL || flush_policy.rests)
+	if (calm_mode == CALM_MODE_OFF || flush_refused != NULL || flush_policy.rests)
 		return false;
 	due = what_is_due();
 	if (pool_start_next(&due, now_ms))
@@ -381,20 +337,18 @@ work(uint64 now_ms)
 static long
 pause_ms(bool busy)
 {
-	long pause = IDLE_INTERVAL_MS;
-
 	if (busy)
 	{
 		/* a slow device has nothing new to tell a millisecond later */
 		double operation_ms = 1000 / flush_policy.caps.write_iops / LOOKS_PER_OPERATION;
+		long pause = (long) Max(1, Min(operation_ms, WAITING_INTERVAL_MS));
 
-		pause = (long) Max(BUSY_INTERVAL_MS, Min(operation_ms, WAITING_INTERVAL_MS));
 		return Max((long) stretched((uint32) pause),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
 	if (page_map_unflushed(calm_page_map) > 0)
-		pause = Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
-	return pause;
+		return Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
+	return IDLE_INTERVAL_MS;
 }
 
 void
@@ -402,15 +356,13 @@ pg_calm_writeback_main(Datum argument)
 {
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmWriteback");
 
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
-
+	background_begin();
 	on_shmem_exit(worker_exit, (Datum) 0);
 	controller_forget();
 	cleaner_forget();
 	breaker_begin();
-	worker_health_begin();
+	pg_atomic_write_u64(&calm_shared->worker_beat_ms, monotonic_ms());
+	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
 	if (!cachestat_works())
 		ereport(
 			LOG,
@@ -424,17 +376,9 @@ pg_calm_writeback_main(Datum argument)
 		bool busy;
 		uint64 now_ms = monotonic_ms();
 
-		worker_health_beat(now_ms);
-		CHECK_FOR_INTERRUPTS();
-		if (ShutdownRequestPending)
-			proc_exit(1); /* 1: start us again, unless the server is going down */
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
+		pg_atomic_write_u64(&calm_shared->worker_beat_ms, now_ms);
+		if (background_turn())
 			next_settings_ms = 0;
-		}
-
 		busy = work(now_ms);
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */

@@ -21,9 +21,6 @@
  * is compared with the gap after that.  A gap in a dirty folio is left; the
  * folio is split once it is clean.
  *
- * The file is mapped to be written to for the fault alone, and the gap alone: a stray store
- * of this process shall not find a table's pages.
- *
  * What must not be bridged:
  * - pages that are not resident: the fault would read them from the device
  * - holes and unwritten extents: the fault allocates blocks
@@ -74,19 +71,14 @@
 
 #define EXTENTS_PER_CALL 128
 
-static bool kernel_cannot = false;
-static long refused_type = 0;   /* of the filesystem that was refused last */
-static uint64 refused_when = 0; /* and when */
+static char refused[160] = ""; /* why the kernel or the file system can't; or "" */
 
-/*
- * Why nothing at all may be bridged now, or NULL.  Depends on settings that
- * can change with a reload.
- */
+/* Why nothing at all may be bridged now, or NULL.  A reload can change it. */
 const char *
 bridge_refusal(void)
 {
-	if (kernel_cannot)
-		return "the kernel lacks MADV_POPULATE_WRITE (Linux 5.14)";
+	if (refused[0])
+		return refused;
 	if (!fullPageWrites)
 		return "full_page_writes is off";
 	if (RecoveryInProgress() && pg_atomic_read_u32(&calm_shared->primary_images) == 0)
@@ -116,45 +108,25 @@ folios_are_known(unsigned long filesystem)
 }
 
 /*
- * Whether gaps of this file may be bridged: only on filesystems known to
- * overwrite in place.  Says so once for each process and kind of filesystem.
+ * Look whether the file system of tracked files, which are on one, is known to overwrite in
+ * place
  */
-bool
-bridge_possible(int fd, const char *path)
+void
+bridge_look_at(int fd)
 {
+	static bool known = false;
 	struct statfs fs;
 
-	if (fstatfs(fd, &fs) != 0)
-		return false;
-	if ((fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC) &&
-	    folios_are_known(fs.f_type))
-		return true;
-	refused_when = monotonic_ms();
-	if (refused_type != (long) fs.f_type)
-	{
-		refused_type = (long) fs.f_type;
-		ereport(
-			LOG,
-			(errmsg(
-				 "pg_calm: bridging is refused for file \"%s\": its filesystem (type 0x%lX) is not known to overwrite in place%s",
-				 path, (unsigned long) fs.f_type,
-				 cachestat_works() ? "" :
-									 ", or to have no large folios, which cachestat() would tell"),
-		     errdetail("Dirty pages are still tracked and flushed, but not merged across gaps.")));
-	}
-	return false;
-}
-
-/*
- * Type (statfs(2)) of a filesystem on which this process refused to bridge a
- * file in the last minute, or 0.
- */
-unsigned long
-bridge_refused_filesystem(void)
-{
-	if (refused_when == 0 || monotonic_ms() - refused_when > 60000)
-		return 0;
-	return (unsigned long) refused_type;
+	if (known || fstatfs(fd, &fs) != 0)
+		return;
+	known = true;
+	if ((fs.f_type != EXT4_SUPER_MAGIC && fs.f_type != XFS_SUPER_MAGIC) ||
+	    !folios_are_known(fs.f_type))
+		snprintf(refused, sizeof(refused),
+		         "the file system (type 0x%lX) is not known to overwrite in place%s",
+		         (unsigned long) fs.f_type,
+		         cachestat_works() ? "" :
+		                             ", or to have no large folios, which cachestat() would tell");
 }
 
 /* First set bit at or after a block; PAGE_MAP_REGION_BLOCKS if there is none */
@@ -261,20 +233,24 @@ written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
  * that is overwritten in place.  Dirty blocks are always allowed.
  */
 void
-bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMapBits *dirty,
-               PageMapBits *allowed)
+bridge_allowed(int fd, off_t offset, size_t length, const PageMapBits *dirty, PageMapBits *allowed)
 {
 	static unsigned char resident[PAGE_MAP_REGION_BLOCKS * (BLCKSZ / 1024)];
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	size_t pages_per_block = Max(BLCKSZ / page_size, 1);
 	PageMapBits written;
+	void *mapping;
+	bool known;
 
 	*allowed = *dirty;
 	if (page_size > BLCKSZ || length / page_size > sizeof(resident))
 		return;
-	if (mincore(mapping, length, resident) != 0)
+	mapping = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, offset);
+	if (mapping == MAP_FAILED)
 		return;
-	if (!written_blocks(fd, offset, length, &written))
+	known = mincore(mapping, length, resident) == 0;
+	munmap(mapping, length);
+	if (!known || !written_blocks(fd, offset, length, &written))
 		return;
 	for (uint32 b = 0; b < length / BLCKSZ; b++)
 	{
@@ -287,18 +263,6 @@ bridge_allowed(int fd, off_t offset, void *mapping, size_t length, const PageMap
 		if (here)
 			bits_set(allowed, b);
 	}
-}
-
-/*
- * What is touched by this mapping shall not look used, or the kernel would evict what
- * others need instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
- * shall a page that is evicted just then be read with its neighbours (mm/filemap.c,
- * do_sync_mmap_readahead).
- */
-void
-bridge_leave_no_trace(void *mapping, size_t length)
-{
-	(void) madvise(mapping, length, MADV_RANDOM);
 }
 
 /* Whether a stretch is in the page cache now: populating would read what is not */
@@ -325,12 +289,19 @@ is_resident(void *start, size_t length)
 static bool
 populate(int fd, off_t offset, size_t length, bool split)
 {
+	/* of the gap alone, for the fault alone: a stray store shall not find a table's pages */
 	void *mapping = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
 	bool done = false;
 
 	if (mapping == MAP_FAILED)
 		return false;
-	bridge_leave_no_trace(mapping, length);
+	/*
+	 * What is touched by this mapping shall not look used, or the kernel would evict what
+	 * others need instead (mm/memory.c, zap_present_folio_ptes: vma_has_recency, Linux 6.3); nor
+	 * shall a page that is evicted just then be read with its neighbours (mm/filemap.c,
+	 * do_sync_mmap_readahead).
+	 */
+	(void) madvise(mapping, length, MADV_RANDOM);
 	/* it was when the run was planned; that may be long ago where the worker is paced */
 	if (is_resident(mapping, length))
 	{
@@ -338,16 +309,20 @@ populate(int fd, off_t offset, size_t length, bool split)
 			(void) madvise(mapping, length, MADV_COLD);
 		done = madvise(mapping, length, MADV_POPULATE_WRITE) == 0;
 		if (!done && errno == EINVAL)
-			kernel_cannot = true;
+			strlcpy(refused, "the kernel lacks MADV_POPULATE_WRITE (Linux 5.14)", sizeof(refused));
 	}
 	munmap(mapping, length);
 	return done;
 }
 
+/* Whether the kernel counts nothing of a stretch as dirty or under writeback */
 static bool
-is_clean(const struct calm_cachestat *state)
+is_clean(int fd, off_t offset, uint32 blocks)
 {
-	return state->nr_dirty == 0 && state->nr_writeback == 0;
+	struct calm_cachestat state;
+
+	return cachestat_call(fd, offset, (off_t) blocks * BLCKSZ, &state) == 0 &&
+	       state.nr_dirty == 0 && state.nr_writeback == 0;
 }
 
 /* Fill a stretch between two others, none of which is dirty as far as the kernel counts */
@@ -383,31 +358,28 @@ fill_clean(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
 static void
 fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
 {
-	struct calm_cachestat state;
 	uint32 clean = 0;
-	bool broken = false;
+	uint32 left = 0;
 
-	if (!cachestat_works() ||
-	    (cachestat_call(fd, offset, (off_t) blocks * BLCKSZ, &state) == 0 && is_clean(&state)))
+	if (!cachestat_works() || is_clean(fd, offset, blocks))
 	{
 		fill_clean(fd, offset, blocks, filled);
 		return;
 	}
 	for (uint32 b = 0; b <= blocks; b++)
 	{
-		if (b < blocks && cachestat_call(fd, offset + (off_t) b * BLCKSZ, BLCKSZ, &state) == 0 &&
-		    is_clean(&state))
-			clean++;
-		else
+		if (b < blocks && is_clean(fd, offset + (off_t) b * BLCKSZ, 1))
 		{
-			if (clean > 0)
-				fill_clean(fd, offset + (off_t) (b - clean) * BLCKSZ, clean, filled);
-			clean = 0;
-			filled->left += b < blocks;
-			broken = broken || b < blocks;
+			clean++;
+			continue;
 		}
+		if (clean > 0)
+			fill_clean(fd, offset + (off_t) (b - clean) * BLCKSZ, clean, filled);
+		clean = 0;
+		left += b < blocks;
 	}
-	filled->breaks += broken;
+	filled->left += left;
+	filled->breaks += left > 0;
 }
 
 /*

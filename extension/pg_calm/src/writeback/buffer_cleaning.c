@@ -13,10 +13,8 @@
  *	 pins under the header's lock, and only if the buffer still holds the block and
  *	 is valid.  So the file exists while we write to it.
  * - The process is the cleaner (cleaner.c).  Its open files are closed by barriers
- *	 like those of every other process (PROCSIGNAL_BARRIER_SMGRRELEASE), so no
- *	 number that is used again leads to the file that had it before.  It has a
- *	 resource owner, may flush WAL, and what it holds is released if an error ends
- *	 it.
+ *	 like those of every other process (PROCSIGNAL_BARRIER_SMGRRELEASE).  It has a
+ *	 resource owner, and what it holds is released if an error ends it.
  * - The write registers its file for the next sync, as each write of a backend or
  *	 the background writer does (register_dirty_segment, md.c).
  * - Nothing depends on it.  Leaving a buffer out costs speed.
@@ -81,6 +79,11 @@ write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer)
 	return written;
 }
 
+/*
+ * Write those of a relation's blocks that are dirty in shared buffers, and return their number.
+ * Leaves out what would have to wait: pages locked by others, or whose WAL is not flushed yet.
+ * For the cleaner.  A failed write is an ERROR, as in the server's own writing.
+ */
 uint32
 buffer_cleaning_write(const RelationFile *file, uint32 first, uint32 count)
 {

@@ -16,20 +16,20 @@
 #define __NR_cachestat 451
 #endif
 
-struct calm_cachestat_range
-{
-	uint64 off;
-	uint64 len;
-};
-
+/* The call itself: 0, or -1 and errno */
 int
 cachestat_call(int fd, off_t offset, off_t length, struct calm_cachestat *result)
 {
-	struct calm_cachestat_range range = {offset, length};
+	struct
+	{
+		uint64 off;
+		uint64 len;
+	} range = {offset, length};
 
 	return (int) syscall(__NR_cachestat, fd, &range, result, 0);
 }
 
+/* Whether the kernel has it.  Then writeback can be confirmed without consuming errors */
 bool
 cachestat_works(void)
 {
@@ -45,12 +45,9 @@ cachestat_works(void)
 	return works > 0;
 }
 
+/* Blocks that are dirty, or as many as the folios are long that are */
 uint32
-cachestat_dirty_blocks(int fd, uint32 first, uint32 blocks)
+cachestat_dirty_blocks(const struct calm_cachestat *state)
 {
-	struct calm_cachestat state;
-
-	if (cachestat_call(fd, (off_t) first * BLCKSZ, (off_t) blocks * BLCKSZ, &state) != 0)
-		return blocks;
-	return state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
+	return state->nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
 }

@@ -11,10 +11,9 @@
  *
  * The writeback worker chooses regions and asks for them a few at a time;
  * this process writes what is dirty of each (buffer_cleaning.c), and the worker
- * flushes it right after.  It is a process of its own because writing buffers
- * takes what the worker, which begins with the postmaster, does not have: a place
- * in the signalling of process barriers, so that files of dropped databases are
- * closed, a resource owner, and a consistent database.
+ * flushes it right after.  Writing buffers takes what the worker, which begins with the
+ * postmaster, does not have: a place in the signalling of process barriers, so that files of
+ * dropped databases are closed, a resource owner, and a consistent database.
  *
  * Where there is no cleaner, as in crash recovery, or it does not answer in
  * time, regions are flushed as they are.
@@ -31,54 +30,39 @@
 #include "map/map.h"
 #include "shared/shared.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/sinval.h"
 #include "storage/smgr.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "wal/wal.h"
 
-/* States of a region */
-#define REGION_FREE 0
-#define REGION_ASKED 1   /* the cleaner's turn */
-#define REGION_CLEANED 2 /* the worker's */
+/* CleanerRegion.state */
+enum
+{
+	REGION_FREE,
+	REGION_ASKED,   /* the cleaner's turn */
+	REGION_CLEANED, /* the worker's */
+};
 
-/* Between looks while nobody wakes us */
+/*
+ * Between looks while nobody wakes us, and after which it is looked up again which blocks of
+ * which relation a file holds
+ */
 #define IDLE_MS 1000
 
-/* ... and while pages wait to be flushed, for WAL comes as well then */
-#define WAL_MS 100
-
-/* After which a region is flushed as it is */
-#define PATIENCE_MS 100
-
-/* Which blocks of which relation a file holds is looked up again after this */
-#define IDENTITY_MS 1000
+/*
+ * Between looks while pages wait to be flushed, for WAL comes as well then; and after which a
+ * region is flushed as it is
+ */
+#define WAITING_MS 100
 
 PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
 
 bool calm_clean_buffers = true;
-
-void
-cleaner_register(void)
-{
-	BackgroundWorker worker = {.bgw_flags =
-	                               BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
-	                           .bgw_start_time = BgWorkerStart_ConsistentState,
-	                           .bgw_restart_time = 5};
-
-	strlcpy(worker.bgw_library_name, "pg_calm", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "pg_calm_cleaner_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "pg_calm cleaner", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "pg_calm cleaner", sizeof(worker.bgw_type));
-	RegisterBackgroundWorker(&worker);
-}
 
 void
 cleaner_init_shared(CleanerShared *shared)
@@ -98,19 +82,26 @@ is_alive(void)
 	       monotonic_ms() < pg_atomic_read_u64(&shared->beat_ms) + calm_worker_timeout;
 }
 
-bool
-cleaner_is_free(void)
+/* A region that nobody has asked for, or NULL */
+static CleanerRegion *
+free_region(void)
 {
-	if (!is_alive())
-		return false;
 	for (int i = 0; i < CLEANER_REGIONS; i++)
 	{
 		if (pg_atomic_read_u32(&calm_shared->cleaner.region[i].state) == REGION_FREE)
-			return true;
+			return &calm_shared->cleaner.region[i];
 	}
-	return false;
+	return NULL;
 }
 
+/* For the writeback worker: whether another region may be asked for */
+bool
+cleaner_is_free(void)
+{
+	return is_alive() && free_region() != NULL;
+}
+
+/* ... and whether there is one that has not been fetched */
 bool
 cleaner_is_asked(void)
 {
@@ -122,51 +113,43 @@ cleaner_is_asked(void)
 	return false;
 }
 
-bool
-cleaner_has(uint32 file, uint32 number)
-{
-	for (int i = 0; i < CLEANER_REGIONS; i++)
-	{
-		CleanerRegion *region = &calm_shared->cleaner.region[i];
-
-		if (pg_atomic_read_u32(&region->state) != REGION_FREE && region->file == file &&
-		    region->number == number)
-			return true;
-	}
-	return false;
-}
-
+/*
+ * Ask for a region to be cleaned, unless it has been asked for.  False if that is not
+ * to be had now, for there is no cleaner or too much is asked for.  Whoever asks
+ * has to fetch it.
+ */
 bool
 cleaner_ask(uint32 file, uint32 incarnation, uint32 number)
 {
 	CleanerShared *shared = &calm_shared->cleaner;
+	CleanerRegion *region;
 	PGPROC *process;
 
-	if (!is_alive())
-		return false;
 	for (int i = 0; i < CLEANER_REGIONS; i++)
 	{
-		CleanerRegion *region = &shared->region[i];
-
-		if (pg_atomic_read_u32(&region->state) != REGION_FREE)
-			continue;
-		region->file = file;
-		region->incarnation = incarnation;
-		region->number = number;
-		region->since_ms = monotonic_ms();
-		pg_write_barrier();
-		pg_atomic_write_u32(&region->state, REGION_ASKED);
-		process = BackendPidGetProc((int) pg_atomic_read_u32(&shared->pid));
-		if (process)
-			SetLatch(&process->procLatch);
-		return true;
+		region = &shared->region[i];
+		if (pg_atomic_read_u32(&region->state) != REGION_FREE && region->file == file &&
+		    region->number == number)
+			return true;
 	}
-	return false;
+	region = is_alive() ? free_region() : NULL;
+	if (region == NULL)
+		return false;
+	region->file = file;
+	region->incarnation = incarnation;
+	region->number = number;
+	region->since_ms = monotonic_ms();
+	pg_write_barrier();
+	pg_atomic_write_u32(&region->state, REGION_ASKED);
+	process = BackendPidGetProc((int) pg_atomic_read_u32(&shared->pid));
+	if (process)
+		SetLatch(&process->procLatch);
+	return true;
 }
 
 /*
- * Of those that have waited too long the cleaner may still write buffers; that
- * costs a few pages marked anew.
+ * A region that is clean, or has waited long enough; false if there is none.  Of the latter
+ * the cleaner may still write buffers; that costs a few pages marked anew.
  */
 bool
 cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number)
@@ -179,7 +162,7 @@ cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number)
 		uint32 state = pg_atomic_read_u32(&region->state);
 
 		if (state == REGION_FREE ||
-		    (state == REGION_ASKED && monotonic_ms() < region->since_ms + PATIENCE_MS))
+		    (state == REGION_ASKED && monotonic_ms() < region->since_ms + WAITING_MS))
 			continue;
 		if (oldest == NULL || region->since_ms < oldest->since_ms)
 			oldest = region;
@@ -194,6 +177,7 @@ cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number)
 	return true;
 }
 
+/* When the worker begins: nobody will fetch what was asked for before */
 void
 cleaner_forget(void)
 {
@@ -219,7 +203,7 @@ identify(uint32 index, uint32 incarnation)
 	char path[PAGE_MAP_FULL_PATH];
 	struct stat st;
 
-	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDENTITY_MS)
+	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDLE_MS)
 	{
 		page_map_path(calm_page_map, index, path);
 		known = stat(path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode &&
@@ -232,37 +216,32 @@ identify(uint32 index, uint32 incarnation)
 	return known ? &relation : NULL;
 }
 
-static void
-clean(uint32 file, uint32 incarnation, uint32 number)
-{
-	const RelationFile *relation = identify(file, incarnation);
-
-	if (relation)
-		pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
-		                        buffer_cleaning_write(relation, number * PAGE_MAP_REGION_BLOCKS,
-		                                              PAGE_MAP_REGION_BLOCKS));
-}
-
 /* Write what is dirty of the regions that were asked for; whether there were any */
 static bool
 serve_requests(void)
 {
-	CleanerShared *shared = &calm_shared->cleaner;
 	bool any = false;
 
 	for (int i = 0; i < CLEANER_REGIONS; i++)
 	{
+		CleanerRegion *region = &calm_shared->cleaner.region[i];
+		const RelationFile *relation;
 		uint32 asked = REGION_ASKED;
 
-		if (pg_atomic_read_u32(&shared->region[i].state) != REGION_ASKED)
+		if (pg_atomic_read_u32(&region->state) != REGION_ASKED)
 			continue;
 		pg_read_barrier();
-		clean(shared->region[i].file, shared->region[i].incarnation, shared->region[i].number);
+		relation = identify(region->file, region->incarnation);
+		if (relation)
+			pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
+			                        buffer_cleaning_write(relation,
+			                                              region->number * PAGE_MAP_REGION_BLOCKS,
+			                                              PAGE_MAP_REGION_BLOCKS));
 		/*
 		 * Unless it has been fetched meanwhile.  If the worker has already asked
 		 * for another one in its place, that is flushed as it is.
 		 */
-		(void) pg_atomic_compare_exchange_u32(&shared->region[i].state, &asked, REGION_CLEANED);
+		(void) pg_atomic_compare_exchange_u32(&region->state, &asked, REGION_CLEANED);
 		any = true;
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -294,10 +273,7 @@ pg_calm_cleaner_main(Datum argument)
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmCleaner");
 	uint64 smgr_closed_ms = monotonic_ms();
 
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
-
+	background_begin();
 	/* to no database: for process barriers and invalidations */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	CreateAuxProcessResourceOwner();
@@ -308,14 +284,7 @@ pg_calm_cleaner_main(Datum argument)
 	for (;;)
 	{
 		pg_atomic_write_u64(&shared->beat_ms, monotonic_ms());
-		CHECK_FOR_INTERRUPTS();
-		if (ShutdownRequestPending)
-			proc_exit(1); /* 1: start us again, unless the server is going down */
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
+		(void) background_turn();
 		/* others must not wait for us to hear of their invalidations */
 		if (catchupInterruptPending)
 		{
@@ -323,7 +292,7 @@ pg_calm_cleaner_main(Datum argument)
 			CurrentResourceOwner = AuxProcessResourceOwner;
 		}
 		/* as the background writer: or files of dropped relations would be kept open */
-		if (monotonic_ms() >= smgr_closed_ms + IDENTITY_MS)
+		if (monotonic_ms() >= smgr_closed_ms + IDLE_MS)
 		{
 			CALM_CLOSE_RELATIONS();
 			/* no transaction does it here: its writes would be missing in pg_stat_io (16+) */
@@ -335,7 +304,7 @@ pg_calm_cleaner_main(Datum argument)
 		if (serve_requests())
 			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 page_map_unflushed(calm_page_map) > 0 ? WAL_MS : IDLE_MS, wait_event);
+		                 page_map_unflushed(calm_page_map) > 0 ? WAITING_MS : IDLE_MS, wait_event);
 		ResetLatch(MyLatch);
 	}
 }

@@ -3,14 +3,14 @@
  * controller.c
  *	  How much the worker writes, how much may wait, and when a checkpoint's writes are held.
  *
- * There is one pool: the pages that are written and not flushed.  It is measured in seconds:
- * of the time in which the device would take all of it, scattered as it is, merged and
- * bridged.  The more waits the denser it is, and the cheaper; but whatever comes to it, the
- * kernel's flusher, an fsync, a stop, has to write all of it.  So it has a limit of a few
- * seconds.  Below the limit pages wait for their turn by age; above it the worker flushes the
- * densest regions, as fast as its share of the device allows.  If that is not fast enough the
- * pool grows and becomes denser, until it is: it needs no other rule.  Where it would reach
- * what wakes the kernel's flusher, the checkpoint's own writes are held (checkpoint_hold.c).
+ * There is one pool: the pages that are written and not flushed.  It is measured in seconds
+ * in which the device would take all of it, scattered as it is, merged and bridged.  The more
+ * waits the denser it is, and the cheaper; but whatever comes to it, the kernel's flusher, an
+ * fsync, a stop, has to write all of it.  So it has a limit.  Below the limit pages wait for
+ * their turn by age; above it the worker flushes the densest regions, as fast as its share of
+ * the device allows.  If that is not fast enough the pool grows and becomes denser, until it is.
+ * Where it would reach what wakes the kernel's flusher, the checkpoint's own writes are held
+ * (checkpoint_hold.c).
  *
  * The worker's share is what others leave of the device's limits.  On most cloud volumes
  * reads and WAL draw on the same budget.  What they need is what they used when nothing held
@@ -32,7 +32,6 @@
 #include <math.h>
 
 #include "writeback.h"
-#include "controller.h"
 
 /*
  * The constants of flushing.
@@ -66,32 +65,24 @@
 /* More bytes than any pool has, for what is not bounded */
 #define MOST 1e18
 
-/* What others than the worker use per second */
-typedef struct Use
-{
-	double operations;
-	double bytes;
-} Use;
-
+/* What others than the worker use */
+static CalmRates all;    /* reads and writes */
+static CalmRates writes; /* of these */
+static CalmRates used;   /* by all, the worker included */
+static double gap = -1;  /* blocks; below 0: none yet */
 static ControllerInput last;
-static Use all;         /* reads and writes */
-static Use writes;      /* of these */
-static Use used;        /* by all, the worker included */
-static double gap = -1; /* blocks; below 0: none yet */
 
 static void
-follow(double *value, double now, double elapsed_ms)
+follow(double *value, double now, double fall_ms, double elapsed_ms)
 {
-	double half_life = now > *value ? RISE_MS : FALL_MS;
-
-	*value += (now - *value) * (1 - exp2(-elapsed_ms / half_life));
+	*value += (now - *value) * (1 - exp2(-elapsed_ms / (now > *value ? RISE_MS : fall_ms)));
 }
 
 static void
-follow_use(Use *use, double operations, double bytes, double elapsed_ms)
+follow_use(CalmRates *use, double operations, double bytes, double fall_ms, double elapsed_ms)
 {
-	follow(&use->operations, Max(operations, 0) * 1000 / elapsed_ms, elapsed_ms);
-	follow(&use->bytes, Max(bytes, 0) * 1000 / elapsed_ms, elapsed_ms);
+	follow(&use->operations, Max(operations, 0) * 1000 / elapsed_ms, fall_ms, elapsed_ms);
+	follow(&use->bytes, Max(bytes, 0) * 1000 / elapsed_ms, fall_ms, elapsed_ms);
 }
 
 /* What is left of a cap, which may be none */
@@ -176,12 +167,11 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		double own_operations = input->own_operations - last.own_operations;
 		double own_bytes = input->own_bytes - last.own_bytes;
 
-		follow_use(&all, operations - own_operations, bytes - own_bytes, elapsed);
-		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, elapsed);
+		follow_use(&all, operations - own_operations, bytes - own_bytes, FALL_MS, elapsed);
+		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, FALL_MS,
+		           elapsed);
 		/* both ways alike: it is for what happens now */
-		used.operations +=
-			(operations * 1000 / elapsed - used.operations) * (1 - exp2(-elapsed / RISE_MS));
-		used.bytes += (bytes * 1000 / elapsed - used.bytes) * (1 - exp2(-elapsed / RISE_MS));
+		follow_use(&used, operations, bytes, RISE_MS, elapsed);
 		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;

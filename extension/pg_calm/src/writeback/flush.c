@@ -6,9 +6,8 @@
  * One region is worked on at a time.  Its marked pages are taken from the
  * map, joined into runs, and each run is bridged and handed to the device
  * with sync_file_range(SYNC_FILE_RANGE_WRITE).  A run counts as in flight
- * until the kernel has no page of it under writeback; only so much is in
- * flight that what others write to the device waits for a few operations of
- * ours at most.
+ * until the kernel has no page of it under writeback; only so much is that
+ * others wait for a few operations of ours at most.
  *
  * Confirmation polls cachestat(2) (Linux 6.5), which takes no part in the
  * kernel's error reporting.  On older kernels it waits with
@@ -19,24 +18,26 @@
  * the same end as a failed fsync (data_sync_elevel), because the kernel marks
  * pages that it failed to write clean.
  *
- * For the writeback worker only: what is open and in flight is local to the process.
+ * For the writeback worker, but for the last function: what is open and in flight is local to
+ * the process.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writeback.h"
 #include "base/base.h"
 #include "shared/shared.h"
 
-/* What may be written at once after a pause, if paced */
+/*
+ * What may be written at once after a pause, if paced, and what may be owed after a run that
+ * was larger than what there was
+ */
 #define PACE_BURST_SECONDS 0.02
-
-/* What may be owed after a run that was larger than what there was */
 #define PACE_DEBT_SECONDS 1.0
 
 /* In which a device has written a region, where clean pages are written along without room for more dirty ones */
@@ -64,10 +65,7 @@ typedef struct RegionJob
 {
 	OpenFile *open; /* NULL: none */
 	off_t offset;
-	size_t length;
-	void *mapping; /* NULL: not bridged */
 	PageMapBits dirty;
-	bool planned;   /* runs[] is filled */
 	bool amplified; /* more became dirty than was bridged: no more is */
 	int nruns;
 	int next_run;
@@ -77,6 +75,7 @@ typedef struct RegionJob
 
 FlushPolicy flush_policy;
 FlushStarted flush_started;
+const char *flush_refused = NULL;
 
 static InFlight in_flight[MAX_IN_FLIGHT];
 static int in_flight_first = 0;
@@ -86,32 +85,44 @@ static uint32 in_flight_operations = 0;
 static RegionJob job;
 static double pace_operations = 0; /* that may be started now; below 0: owed */
 static double pace_bytes = 0;      /* likewise */
-static const char *refused = NULL;
-
-CALM_NORETURN static void flush_failed(OpenFile *open, const char *what, int error);
-static bool may_bridge(void);
-
-/* Why nothing can be flushed on this kernel, or NULL */
-const char *
-flush_refused(void)
-{
-	return refused;
-}
 
 /*
- * An error of writeback.  The latch has it already; end as a failed fsync
- * does, data_sync_retry or not: what that setting relies on, that a later
- * fsync fails again, is not true of Linux.
+ * A call that may consume an error of the file.  The latch has an error first; then we end as
+ * a failed fsync does, data_sync_retry or not: what that setting relies on, that a later
+ * fsync fails again, is not true of Linux.  False if the call is not to be had.
  */
-static void
-flush_failed(OpenFile *open, const char *what, int error)
+static bool
+sync_range(OpenFile *open, off_t offset, off_t length, unsigned int flags, const char *what)
 {
-	char path[PAGE_MAP_FULL_PATH];
+	int error = 0;
+	bool refused;
 
-	page_map_path(calm_page_map, open->file, path);
-	errno = error;
-	ereport(PANIC, (errcode_for_file_access(),
-	                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
+	error_latch_begin(&calm_shared->error_latch, open->device, open->inode);
+	if (sync_file_range(open->fd, offset, length, flags) != 0)
+		error = errno;
+	/* then it has written nothing, and seen no error */
+	refused = error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
+	error_latch_end(&calm_shared->error_latch, refused ? 0 : error);
+	if (refused)
+		flush_refused = "the kernel refuses sync_file_range";
+	else if (error != 0)
+	{
+		char path[PAGE_MAP_FULL_PATH];
+
+		page_map_path(calm_page_map, open->file, path);
+		errno = error;
+		ereport(PANIC, (errcode_for_file_access(),
+		                errmsg("pg_calm: could not %s file \"%s\": %m", what, path)));
+	}
+	return !refused;
+}
+
+/* Add to a counter of CalmShared */
+static void
+count(pg_atomic_uint64 *counter, uint64 value)
+{
+	if (value > 0)
+		pg_atomic_fetch_add_u64(counter, value);
 }
 
 /* What was taken of a region is less by so many pages: they are nobody's, or written */
@@ -119,6 +130,79 @@ static void
 not_in_flight(uint32 pages)
 {
 	pg_atomic_fetch_sub_u64(&calm_shared->in_flight_pages, pages);
+}
+
+/* Take all marked pages of a region; how many there were */
+static uint32
+take_region(PageMapFile *file, uint32 number, PageMapBits *bits)
+{
+	PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
+
+	memset(bits, 0, sizeof(*bits));
+	if (region == NULL)
+		return 0;
+	pg_atomic_write_u32(&region->passed, 0);
+	return page_map_take(calm_page_map, region, bits);
+}
+
+/* Bytes of a region that lie within the file, in whole blocks */
+static size_t
+region_length(int fd, off_t offset)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0 || st.st_size <= offset)
+		return 0;
+	return Min(st.st_size - offset, PAGE_MAP_REGION_BYTES) / BLCKSZ * BLCKSZ;
+}
+
+/*
+ * Drop those of a region's blocks that are not dirty any more: somebody has
+ * written them.  A part of which none is, or as many as we know of, is not
+ * looked into; so that takes one call if nobody has.  In a dry run gaps were
+ * never dirty.
+ */
+static void
+drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits)
+{
+	off_t offset = ((off_t) number * PAGE_MAP_REGION_BLOCKS + first) * BLCKSZ;
+	struct calm_cachestat state;
+	uint32 known = 0;
+	uint32 dirty;
+
+	if (flush_policy.dry_run || !cachestat_works())
+		return;
+	for (uint32 b = first; b < first + blocks; b++)
+		known += bits_test(bits, b);
+	if (known == 0 || cachestat_call(fd, offset, (off_t) blocks * BLCKSZ, &state) != 0)
+		return;
+	dirty = cachestat_dirty_blocks(&state);
+	if (dirty >= known)
+		return;
+	if (dirty == 0 || blocks == 1)
+	{
+		for (uint32 b = first; b < first + blocks; b++)
+			bits_clear(bits, b);
+		return;
+	}
+	drop_written(fd, number, first, blocks / 2, bits);
+	drop_written(fd, number, first + blocks / 2, blocks - blocks / 2, bits);
+}
+
+/*
+ * Whether clean pages may be written along: they are dirty ones until the device
+ * has written them.  Near where the kernel makes all writers of the host wait
+ * (KernelFlusher.headroom) they may be so for a moment only.  Not bridging at all
+ * would be worse there: what is scattered is not got rid of, and makes others wait
+ * for longer.
+ */
+static bool
+may_bridge(void)
+{
+	return calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 &&
+	       (flush_policy.headroom > 0 ||
+	        PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS) &&
+	       bridge_refusal() == NULL;
 }
 
 /*
@@ -129,9 +213,10 @@ bool
 flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 {
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
-	CalmCounters *counters = &calm_shared->counters;
 	OpenFile *open;
 	struct calm_cachestat state;
+	PageMapBits allowed;
+	size_t length;
 	uint32 taken;
 	uint32 pages;
 
@@ -139,45 +224,33 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	open = open_files_get(file_index, incarnation);
 	if (open == NULL)
 		return false;
-	taken = pages = flush_region_take(file, number, &job.dirty);
+	taken = take_region(file, number, &job.dirty);
 	/* at once: whoever waits for what was marked looks there next (checkpoint/drain.c) */
-	flush_count(&calm_shared->in_flight_pages, taken);
+	count(&calm_shared->in_flight_pages, taken);
 	job.offset = (off_t) number * PAGE_MAP_REGION_BYTES;
-	job.length = flush_region_length(open->fd, job.offset);
-	if (pages == 0 || job.length == 0)
-	{
-		not_in_flight(taken);
-		return false;
-	}
+	length = region_length(open->fd, job.offset);
 
 	/* pages past the end of a truncated file are nobody's */
-	for (uint32 b = job.length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
+	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
 		bits_clear(&job.dirty, b);
 
 	/*
-	 * nr_dirty counts folios, which can be larger than a block but not
-	 * smaller than the dirty pages in them: less than we marked means that
-	 * the kernel wrote some of ours.  Those are gaps like others: if they stayed
-	 * clean in the middle of a run, it would take an operation more for each.
+	 * Folios that are dirty can be larger than the dirty pages in them, not smaller: less
+	 * than we marked means that the kernel wrote some of ours.  Those are gaps like others.
 	 * Not while it is still writing: what is under writeback is passed over by
-	 * sync_file_range (mm/page-writeback.c), so that it would stay dirty if it
-	 * were bridged.
+	 * sync_file_range (mm/page-writeback.c), and would stay dirty if it were bridged.
 	 */
-	if (cachestat_works() && cachestat_call(open->fd, job.offset, job.length, &state) == 0)
+	if (taken > 0 && length > 0 && !flush_policy.dry_run && cachestat_works() &&
+	    cachestat_call(open->fd, job.offset, length, &state) == 0)
 	{
-		uint64 dirty_blocks = state.nr_dirty * sysconf(_SC_PAGESIZE) / BLCKSZ;
+		uint32 dirty_blocks = cachestat_dirty_blocks(&state);
 
-		if (dirty_blocks < pages && !flush_policy.dry_run)
-		{
-			flush_count(&counters->kernel_flushed_pages, pages - dirty_blocks);
-			if (state.nr_writeback == 0)
-				flush_region_drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
-		}
-		if (dirty_blocks == 0 && !flush_policy.dry_run)
-		{
-			not_in_flight(taken);
-			return false;
-		}
+		if (dirty_blocks < taken)
+			count(&calm_shared->counters.kernel_flushed_pages, taken - dirty_blocks);
+		if (dirty_blocks == 0)
+			memset(&job.dirty, 0, sizeof(job.dirty));
+		else if (dirty_blocks < taken && state.nr_writeback == 0)
+			drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
 	}
 
 	/* what was taken, but is nobody's or written */
@@ -186,42 +259,18 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	if (pages == 0)
 		return false;
 
-	/* the mapping is for looking only in a dry run: nothing gets populated */
-	job.mapping =
-		open->bridge && may_bridge() ? flush_region_map(open->fd, job.offset, job.length) : NULL;
-	job.planned = false;
+	/* in a dry run that only looks: nothing gets populated */
+	if (may_bridge())
+		bridge_allowed(open->fd, job.offset, length, &job.dirty, &allowed);
+	else
+		allowed = job.dirty;
+	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
 	job.amplified = false;
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
 	open->references++;
 	return true;
-}
-
-/*
- * Whether clean pages may be written along: they are dirty ones until the device
- * has written them.  Near where the kernel makes all writers of the host wait
- * (kernel_flusher_headroom) they may be so for a moment only.  Not bridging at all
- * would be worse there: what is scattered is not got rid of, and makes others wait
- * for longer.
- */
-static bool
-may_bridge(void)
-{
-	return flush_policy.headroom > 0 ||
-	       PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS;
-}
-
-/* Join the dirty blocks of the region into runs */
-static void
-plan_region(void)
-{
-	PageMapBits allowed = job.dirty;
-
-	if (job.mapping)
-		bridge_allowed(job.open->fd, job.offset, job.mapping, job.length, &job.dirty, &allowed);
-	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
-	job.planned = true;
 }
 
 /* Whether a region is being worked on */
@@ -238,30 +287,29 @@ flush_in_flight(void)
 	return in_flight_count > 0;
 }
 
+/* What a rate adds to what may be started; least may be saved up in any case, or nothing would be */
+static void
+refill(double *pace, double rate, double seconds, double least)
+{
+	if (isinf(rate))
+		*pace = least;
+	else
+		/* what is owed is bounded: it may be from times of a larger share */
+		*pace = Min(Max(*pace, -rate * PACE_DEBT_SECONDS) + rate * seconds,
+		            Max(rate * PACE_BURST_SECONDS, least));
+}
+
 /* What the rates of caps have added since the last call */
 static void
 refill_pace(void)
 {
 	static uint64 last = 0;
-	const DeviceCaps *caps = &flush_policy.caps;
 	uint64 now = monotonic_ns();
 	double seconds = last == 0 ? 0 : (now - last) / 1e9;
 
 	last = now;
-	/*
-	 * An operation at least may be saved up, or nothing would ever be started.
-	 * What is owed is bounded: it may be from times of a larger share.
-	 */
-	pace_operations = isinf(caps->write_iops) ?
-	                      1 :
-	                      Min(Max(pace_operations, -caps->write_iops * PACE_DEBT_SECONDS) +
-	                              caps->write_iops * seconds,
-	                          Max(caps->write_iops * PACE_BURST_SECONDS, 1.0));
-	pace_bytes = isinf(caps->write_bytes) ?
-	                 1 :
-	                 Min(Max(pace_bytes, -caps->write_bytes * PACE_DEBT_SECONDS) +
-	                         caps->write_bytes * seconds,
-	                     Max(caps->write_bytes * PACE_BURST_SECONDS, (double) BLCKSZ));
+	refill(&pace_operations, flush_policy.caps.write_iops, seconds, 1);
+	refill(&pace_bytes, flush_policy.caps.write_bytes, seconds, BLCKSZ);
 }
 
 /* Milliseconds until a run may be started by the rates; 0: now, or there is none to start */
@@ -302,21 +350,14 @@ confirm(bool wait)
 		}
 		else
 		{
-			int error = 0;
-
 			if (!wait)
 				return;
-			error_latch_begin(&calm_shared->error_latch, run->open->device, run->open->inode);
-			if (sync_file_range(run->open->fd, run->offset, run->length,
-			                    SYNC_FILE_RANGE_WAIT_BEFORE) != 0)
-				error = errno;
-			error_latch_end(&calm_shared->error_latch, error);
-			if (error != 0)
-				flush_failed(run->open, "write back", error);
+			(void) sync_range(run->open, run->offset, run->length, SYNC_FILE_RANGE_WAIT_BEFORE,
+			                  "write back");
 			wait = false;
 		}
 		not_in_flight(run->pages);
-		flush_count(&calm_shared->counters.flushed_pages, run->pages);
+		count(&calm_shared->counters.flushed_pages, run->pages);
 		in_flight_bytes -= run->length;
 		in_flight_operations -= run->operations;
 		run->open->references--;
@@ -334,41 +375,25 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	off_t length = (off_t) blocks * BLCKSZ;
 	off_t written = length - (off_t) bridged->left * BLCKSZ;
 	uint32 operations = device_operations(&flush_policy.caps, written) + bridged->breaks;
-	InFlight *run;
-	int error = 0;
 
-	flush_count(&counters->bridged_pages, bridged->filled);
-	flush_count(&counters->unbridged_pages, bridged->left);
-	flush_count(&counters->device_operations, operations);
-	flush_count(&counters->written_bytes, written);
+	count(&counters->bridged_pages, bridged->filled);
+	count(&counters->unbridged_pages, bridged->left);
+	count(&counters->device_operations, operations);
+	count(&counters->written_bytes, written);
 	if (flush_policy.dry_run)
 	{
 		not_in_flight(pages);
-		flush_count(&counters->flushed_pages, pages);
+		count(&counters->flushed_pages, pages);
 		return;
 	}
 
-	error_latch_begin(&calm_shared->error_latch, job.open->device, job.open->inode);
-	if (sync_file_range(job.open->fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0)
-		error = errno;
-	/* a call that is not to be had writes nothing, and has seen no error */
-	if (error == ENOSYS || error == EOPNOTSUPP || error == EPERM)
+	if (!sync_range(job.open, offset, length, SYNC_FILE_RANGE_WRITE, "start writeback of"))
 	{
-		error_latch_end(&calm_shared->error_latch, 0);
-		refused = "the kernel refuses sync_file_range";
 		not_in_flight(pages);
 		return;
 	}
-	error_latch_end(&calm_shared->error_latch, error);
-	if (error != 0)
-		flush_failed(job.open, "start writeback of", error);
-
-	run = &in_flight[(in_flight_first + in_flight_count) % MAX_IN_FLIGHT];
-	run->open = job.open;
-	run->offset = offset;
-	run->length = length;
-	run->pages = pages;
-	run->operations = operations;
+	in_flight[(in_flight_first + in_flight_count) % MAX_IN_FLIGHT] =
+		(InFlight){job.open, offset, length, pages, operations};
 	job.open->references++;
 	in_flight_count++;
 	in_flight_bytes += length;
@@ -377,6 +402,15 @@ start_run(uint32 first, uint32 blocks, uint32 pages, const BridgeFilled *bridged
 	flush_started.bytes += written;
 	pace_operations -= operations;
 	pace_bytes -= written;
+}
+
+/* Whether no more may be; one run always may */
+static bool
+in_flight_is_full(void)
+{
+	return in_flight_count >= MAX_IN_FLIGHT ||
+	       (in_flight_count > 0 && (in_flight_bytes >= flush_policy.max_bytes ||
+	                                in_flight_operations >= flush_policy.max_operations));
 }
 
 /*
@@ -399,28 +433,16 @@ flush_advance(void)
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
-		if (!job.planned)
-			plan_region();
 		if (job.next_run >= job.nruns)
 		{
-			if (job.mapping)
-				munmap(job.mapping, job.length);
-			job.mapping = NULL;
 			job.open->references--;
 			job.open = NULL;
 			break;
 		}
-		if (in_flight_count >= MAX_IN_FLIGHT ||
-		    (in_flight_count > 0 && (in_flight_bytes >= flush_policy.max_bytes ||
-		                             in_flight_operations >= flush_policy.max_operations)))
-		{
+		if (in_flight_is_full())
 			confirm(true);
-			if (in_flight_count >= MAX_IN_FLIGHT ||
-			    (in_flight_count > 0 && (in_flight_bytes >= flush_policy.max_bytes ||
-			                             in_flight_operations >= flush_policy.max_operations)))
-				return false;
-		}
-
+		if (in_flight_is_full())
+			return false;
 		if (flush_policy.paced && !flush_policy.dry_run)
 		{
 			refill_pace();
@@ -434,13 +456,10 @@ flush_advance(void)
 		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
 			part.dirty += bits_test(&job.dirty, b);
-		if (part.dirty < part.blocks && flush_policy.dry_run)
+		if (flush_policy.dry_run)
 			bridged.filled = part.blocks - part.dirty;
-		else if (part.dirty < part.blocks && (job.amplified || !flush_policy.bridges))
-		{
-			bridged.left = part.blocks - part.dirty;
-			bridged.breaks = bridged.left;
-		}
+		else if (job.amplified || !flush_policy.bridges)
+			bridged.left = bridged.breaks = part.blocks - part.dirty;
 		else if (part.dirty < part.blocks)
 			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
 		if (bridged.amplified > 0 && !job.amplified)
@@ -466,13 +485,44 @@ flush_advance(void)
 	return true;
 }
 
-/* Marked pages that have been taken, since the server was started or pg_calm_reset() */
-uint64
-flush_taken_pages(void)
+/*
+ * In any process but the worker: forget the marks of a file that is fsynced next, and count
+ * what the fsync will find
+ */
+void
+flush_file_before_fsync(int fd, uint32 file_index)
 {
+	static BridgeRun runs[BRIDGE_MAX_RUNS];
+	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	CalmCounters *counters = &calm_shared->counters;
+	DeviceCaps caps;
 
-	return pg_atomic_read_u64(&counters->flushed_pages) +
-	       pg_atomic_read_u64(&counters->fsynced_pages) +
-	       pg_atomic_read_u64(&counters->kernel_flushed_pages);
+	flush_policy.dry_run = !calm_flushes();
+	SpinLockAcquire(&calm_shared->lock);
+	caps = calm_shared->caps;
+	SpinLockRelease(&calm_shared->lock);
+	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+	{
+		PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
+		PageMapBits taken;
+		uint32 marked;
+		uint32 pages;
+		int nruns;
+
+		if (region == NULL || page_map_region_count(region) == 0)
+			continue;
+		marked = take_region(file, number, &taken);
+		drop_written(fd, number, 0, PAGE_MAP_REGION_BLOCKS, &taken);
+		pages = bits_count(&taken);
+		count(&counters->kernel_flushed_pages, marked - pages);
+		count(&counters->fsynced_pages, pages);
+		nruns = bridge_plan(&taken, &taken, 0, runs);
+		for (int r = 0; r < nruns; r++)
+		{
+			uint64 bytes = (uint64) runs[r].blocks * BLCKSZ;
+
+			count(&counters->device_operations, device_operations(&caps, bytes));
+			count(&counters->written_bytes, bytes);
+		}
+	}
 }

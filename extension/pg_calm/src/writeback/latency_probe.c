@@ -5,19 +5,17 @@
  *
  * The block layer keeps buffered writes from filling a device's queue: it allows fewer
  * of them in flight while reads take longer than queue/wbt_lat_usec (block/blk-wbt.c).
- * It judges by the reads of the last 100 ms alone.  Where a table fits into memory there
- * are none, and then it allows more and more, up to three quarters of the queue.  When
- * the kernel flusher then visits a file each flush of WAL, and so each commit, waits behind
- * some forty writes instead of ten.
+ * It judges by the reads of the last 100 ms alone.  Where there are none it allows more and
+ * more, up to three quarters of the queue, and when the kernel flusher then visits a file each
+ * commit waits behind some forty writes instead of ten.
  *
  * So on a volume that others need as well and that is at its limits a block is read
  * twice in that time, past the page cache, if hardly anybody else reads: 20 operations
- * a second.  Nothing is done with what is read; what counts is how long it takes.  The
- * read is asynchronous (io_submit), so that the worker does not wait in the queue that
- * it measures.
+ * a second.  The read is asynchronous (io_submit), so that the worker does not wait in the
+ * queue that it measures.
  *
- * The block is that of a file that is there in every cluster, on the device of the data
- * files, and that nobody ever writes: a direct read writes back what is dirty first.
+ * The block is that of a file that every cluster has on the device of the data
+ * files, and nobody ever writes: a direct read writes back what is dirty first.
  *
  *-------------------------------------------------------------------------
  */
@@ -95,6 +93,11 @@ has_ended(void)
 	return !under_way;
 }
 
+/*
+ * To be called by the worker as often as it likes: reads a block, without waiting for it, if
+ * the last one is long enough ago and the volume is full.  Never fails: where such reads
+ * are not to be had there are none.
+ */
 void
 latency_probe_tick(bool full, uint64 now_ms)
 {

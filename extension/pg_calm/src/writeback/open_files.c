@@ -20,7 +20,6 @@
 #define TELL_MS 60000
 
 static OpenFile open_files[MAX_OPEN_FILES];
-static bool open_files_ready = false;
 
 /*
  * close(2) of a file of a local filesystem reports no writeback error and
@@ -30,7 +29,7 @@ static void
 close_file(OpenFile *open)
 {
 	close(open->fd);
-	open->fd = -1;
+	open->opened_ms = 0;
 }
 
 /* One that is there and can't be opened is left to the server's fsync, as it is; once a minute */
@@ -49,6 +48,11 @@ tell_not_opened(const char *path)
 	         errdetail("What is unflushed of it is left to the next fsync.")));
 }
 
+/*
+ * A file descriptor of a tracked file, shared by all that is done with the
+ * file within a second.  NULL if the file is gone, which also drops it from
+ * the map, or if too many are in use.  Who works with it longer counts in references.
+ */
 OpenFile *
 open_files_get(uint32 file_index, uint32 incarnation)
 {
@@ -57,24 +61,19 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	struct stat st;
 	char path[PAGE_MAP_FULL_PATH];
 
-	if (!open_files_ready)
-	{
-		for (int i = 0; i < MAX_OPEN_FILES; i++)
-			open_files[i].fd = -1;
-		open_files_ready = true;
-	}
 	for (int i = 0; i < MAX_OPEN_FILES; i++)
 	{
 		OpenFile *open = &open_files[i];
 
-		if (open->fd >= 0 && open->file == file_index && open->incarnation == incarnation)
+		if (open->opened_ms != 0 && open->file == file_index && open->incarnation == incarnation)
 			return open;
-		if (open->fd < 0 || (open->references == 0 && (slot == NULL || slot->fd >= 0)))
+		if (open->opened_ms == 0 ||
+		    (open->references == 0 && (slot == NULL || slot->opened_ms != 0)))
 			slot = open;
 	}
 	if (slot == NULL)
 		return NULL; /* all in flight: try again later */
-	if (slot->fd >= 0)
+	if (slot->opened_ms != 0)
 		close_file(slot);
 
 	/* the path may change under us; the check of device and inode decides */
@@ -84,13 +83,14 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	    (fstat(slot->fd, &st) != 0 || st.st_dev != file->device || st.st_ino != file->inode))
 	{
 		close_file(slot);
+		slot->fd = -1;
 		errno = ENOENT; /* another one by now */
 	}
 	if (slot->fd < 0)
 	{
 		if (errno != ENOENT)
 			tell_not_opened(path);
-		page_map_forget_file(calm_page_map, file_index, incarnation);
+		(void) page_map_retire_file(calm_page_map, file_index, incarnation, false);
 		return NULL;
 	}
 	slot->file = file_index;
@@ -99,18 +99,19 @@ open_files_get(uint32 file_index, uint32 incarnation)
 	slot->inode = st.st_ino;
 	slot->references = 0;
 	slot->opened_ms = monotonic_ms();
-	slot->bridge = bridge_possible(slot->fd, path);
+	bridge_look_at(slot->fd);
 	return slot;
 }
 
+/* Close what has not been used for a second: a dropped table would keep its space */
 void
 open_files_close_idle(void)
 {
 	uint64 now = monotonic_ms();
 
-	for (int i = 0; open_files_ready && i < MAX_OPEN_FILES; i++)
+	for (int i = 0; i < MAX_OPEN_FILES; i++)
 	{
-		if (open_files[i].fd >= 0 && open_files[i].references == 0 &&
+		if (open_files[i].opened_ms != 0 && open_files[i].references == 0 &&
 		    now - open_files[i].opened_ms > 1000)
 			close_file(&open_files[i]);
 	}

@@ -56,9 +56,8 @@ compare(const void *a, const void *b)
 
 	if (left->reason != right->reason)
 		return left->reason > right->reason ? -1 : 1;
-	if (left->pages_per_second != right->pages_per_second)
-		return left->pages_per_second > right->pages_per_second ? -1 : 1;
-	return 0;
+	return (left->pages_per_second < right->pages_per_second) -
+	       (left->pages_per_second > right->pages_per_second);
 }
 
 /* Look at a region; false if nothing is marked there */
@@ -205,8 +204,7 @@ pool_start_next(const PoolDue *due, uint64 now_ms)
 		if (clean && cleaner_is_asked() && !cleaner_is_free())
 			return false;
 		candidate_next++;
-		if (clean &&
-		    (cleaner_has(c->file, c->number) || cleaner_ask(c->file, c->incarnation, c->number)))
+		if (clean && cleaner_ask(c->file, c->incarnation, c->number))
 			continue;
 		if (flush_start_region(c->file, c->incarnation, c->number))
 			return true;

@@ -24,7 +24,6 @@
 #include "port/pg_bitutils.h"
 #include "shared/shared.h"
 #include "device/device.h"
-#include "controller.h"
 
 /* bridge.c */
 
@@ -52,13 +51,11 @@ typedef struct BridgeFilled
 } BridgeFilled;
 
 extern const char *bridge_refusal(void);
-extern bool bridge_possible(int fd, const char *path);
-extern unsigned long bridge_refused_filesystem(void);
+extern void bridge_look_at(int fd);
 extern int
 bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap, BridgeRun *runs);
-extern void bridge_allowed(int fd, off_t offset, void *mapping, size_t length,
-                           const PageMapBits *dirty, PageMapBits *allowed);
-extern void bridge_leave_no_trace(void *mapping, size_t length);
+extern void
+bridge_allowed(int fd, off_t offset, size_t length, const PageMapBits *dirty, PageMapBits *allowed);
 extern void bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run,
                         BridgeFilled *filled);
 
@@ -90,6 +87,10 @@ bits_count(const PageMapBits *bits)
 	return count;
 }
 
+/* buffer_cleaning.c */
+
+extern uint32 buffer_cleaning_write(const RelationFile *file, uint32 first, uint32 count);
+
 /* cachestat.c */
 
 /* Linux 6.5, include/uapi/linux/mman.h; not in the headers of Debian 12 */
@@ -102,76 +103,61 @@ struct calm_cachestat
 	uint64 nr_recently_evicted;
 };
 
-/* Whether the kernel has it.  Then writeback can be confirmed without consuming errors */
 extern bool cachestat_works(void);
-
-/* The call itself: 0, or -1 and errno */
 extern int cachestat_call(int fd, off_t offset, off_t length, struct calm_cachestat *result);
-
-/* How many blocks of a file are dirty, from one on; all if the kernel can't tell */
-extern uint32 cachestat_dirty_blocks(int fd, uint32 first, uint32 blocks);
-
-/* open_files.c */
-
-typedef struct OpenFile
-{
-	int fd; /* -1: unused */
-	uint32 file;
-	uint32 incarnation;
-	uint64 device; /* st_dev and st_ino */
-	uint64 inode;
-	int references; /* runs in flight, region worked on */
-	uint64 opened_ms;
-	bool bridge; /* its filesystem allows it */
-} OpenFile;
-
-/*
- * A file descriptor of a tracked file, shared by all that is done with the
- * file within a second.  NULL if the file is gone, which also drops it from
- * the map, or if too many are in use.  Who works with it longer counts in references.
- */
-extern OpenFile *open_files_get(uint32 file, uint32 incarnation);
-
-/* Close what has not been used for a second: a dropped table would keep its space */
-extern void open_files_close_idle(void);
-
-/* buffer_cleaning.c */
-
-/*
- * Write those of a relation's blocks that are dirty in shared buffers, the way
- * the server writes them, and return their number.  Leaves out what
- * would have to wait: pages locked by others, or whose WAL is not flushed yet.
- * For the cleaner.  A failed write is an ERROR, as in the server's own writing.
- */
-extern uint32 buffer_cleaning_write(const RelationFile *file, uint32 first, uint32 count);
+extern uint32 cachestat_dirty_blocks(const struct calm_cachestat *state);
 
 /* cleaner.c */
 
 /* GUC: whether buffers are cleaned */
 extern bool calm_clean_buffers;
 
-extern void cleaner_register(void);
 extern void cleaner_init_shared(CleanerShared *shared);
-
-/*
- * For the writeback worker.  Asks for a region to be cleaned: false if that is not
- * to be had now, for there is no cleaner or too much is asked for.  Whoever asks
- * has to fetch it.
- */
 extern bool cleaner_ask(uint32 file, uint32 incarnation, uint32 number);
-
-/* Whether another region may be asked for; and whether there is one that has not been fetched */
 extern bool cleaner_is_free(void);
 extern bool cleaner_is_asked(void);
-
-/* Whether this one has been asked for */
-extern bool cleaner_has(uint32 file, uint32 number);
-
-/* A region that is clean, or has waited long enough; false if there is none */
 extern bool cleaner_fetch(uint32 *file, uint32 *incarnation, uint32 *number);
-
-/* When the worker begins: nobody will fetch what was asked for before */
 extern void cleaner_forget(void);
+
+/* controller.c */
+
+/* What is known, four times a second.  Rates are per second, sizes in bytes. */
+typedef struct ControllerInput
+{
+	uint64 now_ms;
+	DeviceCaps caps;          /* of the device, or our share of it */
+	uint64 operations;        /* of the device, reads and writes, since ever */
+	uint64 bytes;             /* in these */
+	uint64 write_operations;  /* of these, writes */
+	uint64 write_bytes;       /* in these */
+	uint64 own_operations;    /* started by the worker, since ever */
+	uint64 own_bytes;         /* in these */
+	uint64 unflushed;         /* marked pages */
+	double flush_rate;        /* at which the device takes them, scattered as they are;
+	                             INFINITY: not known */
+	uint64 dirty;             /* of the host, as the kernel counts */
+	uint64 background;        /* from which its flusher writes; PG_UINT64_MAX: never */
+	uint64 device_background; /* likewise, of our device */
+	bool wal_waits;           /* WAL has asked for the next checkpoint before this one has ended */
+} ControllerInput;
+
+/* What follows from it */
+typedef struct ControllerOutput
+{
+	DeviceCaps share; /* rates that the worker keeps to */
+	bool paced;       /* ... because others draw on the same budget */
+	uint64 limit;     /* bytes that may wait; more is flushed whatever its age */
+	uint64 full;      /* with which it can't go on */
+	bool too_much;    /* more than the limit waits */
+	uint64 written;   /* bytes of what is marked that the kernel has written already, at least */
+	uint32 gap;       /* longest gap between dirty pages to fill, in blocks */
+	double all_operations; /* per second that the device makes */
+	double reads;          /* of these */
+	double all_bytes;      /* per second */
+} ControllerOutput;
+
+extern void controller_follow(const ControllerInput *input, ControllerOutput *output);
+extern void controller_forget(void);
 
 /* flush.c */
 
@@ -184,7 +170,6 @@ typedef struct FlushPolicy
 	uint64 max_bytes;      /* that is so many bytes */
 	uint32 max_operations; /* likewise */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
-	bool arbitrated;       /* that is shared with other instances */
 	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool dry_run;          /* count what would be done */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.c */
@@ -202,46 +187,35 @@ typedef struct FlushStarted
 
 extern FlushStarted flush_started;
 
-extern const char *flush_refused(void);
+/* Why nothing can be flushed on this kernel, or NULL */
+extern const char *flush_refused;
+
 extern bool flush_start_region(uint32 file, uint32 incarnation, uint32 number);
 extern bool flush_busy(void);
 extern bool flush_advance(void);
 extern bool flush_in_flight(void);
 extern uint64 flush_pause_ms(void);
-extern uint64 flush_taken_pages(void);
-
-/* flush_region.c */
-
-/* Adds to one of CalmShared's counters */
-extern void flush_count(pg_atomic_uint64 *counter, uint64 value);
-
-/* Take all marked pages of a region; how many there were */
-extern uint32 flush_region_take(PageMapFile *file, uint32 number, PageMapBits *bits);
-
-/* Bytes of a region that lie within the file, in whole blocks */
-extern size_t flush_region_length(int fd, off_t offset);
-
-/* Mapping of a region to see what of it is in the page cache; NULL if not to be bridged */
-extern void *flush_region_map(int fd, off_t offset, size_t length);
-
-/*
- * Drop those of a region's blocks that are not dirty any more: somebody has
- * written them.
- */
-extern void
-flush_region_drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits);
-
-/* Forget the marks of a file that the caller fsyncs next, and count what the fsync will find */
 extern void flush_file_before_fsync(int fd, uint32 file);
 
 /* latency_probe.c */
 
-/*
- * To be called by the worker as often as it likes: reads a block, without waiting for it, if
- * the last one is long enough ago and the volume is full.  Never fails: where such reads
- * are not to be had there are none.
- */
 extern void latency_probe_tick(bool full, uint64 now_ms);
+
+/* open_files.c */
+
+typedef struct OpenFile
+{
+	int fd;
+	uint32 file;
+	uint32 incarnation;
+	uint64 device; /* st_dev and st_ino */
+	uint64 inode;
+	int references;   /* runs in flight, region worked on */
+	uint64 opened_ms; /* 0: unused */
+} OpenFile;
+
+extern OpenFile *open_files_get(uint32 file, uint32 incarnation);
+extern void open_files_close_idle(void);
 
 /* pool.c */
 
