@@ -1,6 +1,7 @@
 //! Options that more than one part of the lab needs to know.
 
 mod common;
+mod declared;
 mod named;
 
 use std::fmt;
@@ -16,6 +17,7 @@ pub use common::Common;
 pub(crate) use common::parsed;
 pub(crate) use common::{as_text, count, defaults, named};
 pub(crate) use common::{range, rows};
+pub(crate) use declared::{declared, declared_without_volume};
 pub use named::Named;
 pub(crate) use named::{each_once, one_of, serialize_names};
 

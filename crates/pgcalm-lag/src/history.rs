@@ -1,5 +1,7 @@
 //! What a primary said before, and what a new answer means in its light.
 
+mod standby;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pgcalm_host::network::InterfaceStat;
@@ -8,8 +10,7 @@ use crate::attribution::Observation;
 use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
 use crate::model::{
-    Checkpoint, Connection, Interface, KeptWal, LagSource, Position, Sample, Slot, Standby, StandbyState, Wal, WalNeed,
-    WalStatus,
+    Checkpoint, Interface, KeptWal, LagSource, Position, Sample, Slot, Standby, StandbyState, Wal, WalNeed, WalStatus,
 };
 use crate::prediction::Pace;
 use crate::reading::{Reading, Sender, SlotReading};
@@ -254,13 +255,13 @@ impl History {
                 && (slot.restart_lsn.is_some() || slot.wal_status == Some(WalStatus::Lost))
         });
         let gone = gone.iter().map(|(key, seen)| {
-            let standby = disconnected(&seen.sender, key.slot.clone());
+            let standby = standby::disconnected(&seen.sender, key.slot.clone());
             (key.clone(), Some(reading.time - seen.time), standby)
         });
         let absent = absent.map(|slot| {
             let key =
                 Key { application_name: String::new(), client_address: None, slot: Some(slot.name.clone()), number: 0 };
-            (key, None, standby_of_slot(slot))
+            (key, None, standby::of_slot(slot))
         });
         for (key, since, mut standby) in gone.chain(absent) {
             let slot = slot_of(reading, &standby);
@@ -313,7 +314,7 @@ impl History {
             replay: position(3),
             reply_age_s: sender.reply_age_s,
             wait_event: sender.wait_event.clone(),
-            connection: connection(sender, same.as_ref().map(|(_, earlier)| *earlier), seconds),
+            connection: standby::connection(sender, same.as_ref().map(|(_, earlier)| *earlier), seconds),
             walsender_disk_bytes_per_s: same.as_ref().and_then(|(_, earlier)| {
                 let bytes = sender.disk_read_bytes?.saturating_sub(earlier.disk_read_bytes?);
                 Some(bytes as f64 / seconds?)
@@ -479,80 +480,6 @@ fn keyed(reading: &Reading) -> Vec<(Key, &Sender)> {
 
 fn per_second(earlier: &Reading, now: &Reading, from: Lsn, to: Lsn) -> f64 {
     (to.0 as f64 - from.0 as f64) / (now.time - earlier.time)
-}
-
-fn connection(now: &Sender, earlier: Option<&Sender>, seconds: Option<f64>) -> Option<Connection> {
-    let tcp = now.tcp?;
-    let since = earlier.and_then(|earlier| earlier.tcp).zip(seconds);
-    let rate = |counter: fn(&crate::reading::Tcp) -> u64| {
-        since.map(|(earlier, seconds)| counter(&tcp).saturating_sub(counter(&earlier)) as f64 / seconds)
-    };
-    // Microseconds per second; the two clocks are not read at the same moment.
-    let share = |counter| rate(counter).map(|rate: f64| (rate / 1e6).min(1.0));
-    Some(Connection {
-        acknowledged_bytes_per_s: rate(|tcp| tcp.acknowledged_bytes),
-        unacknowledged_bytes: Some(tcp.unacknowledged_bytes),
-        busy: share(|tcp| tcp.busy_us),
-        receiver_limited: share(|tcp| tcp.receiver_limited_us),
-        retransmits_per_s: rate(|tcp| tcp.retransmits),
-        interface: now.interface.clone(),
-        sent_packets_per_s: rate(|tcp| tcp.sent_packets),
-        received_packets_per_s: rate(|tcp| tcp.received_packets),
-    })
-}
-
-/// One that was connected.
-fn disconnected(sender: &Sender, slot: Option<String>) -> Standby {
-    let position = |index: usize| Position { lsn: sender.lsn[index], ..Position::default() };
-    Standby {
-        application_name: sender.application_name.clone(),
-        client_address: sender.client_address.clone(),
-        client_port: None,
-        slot,
-        pid: None,
-        state: StandbyState::Disconnected,
-        sync_state: sender.sync_state.clone(),
-        disconnected_s: None,
-        // What was under way is of no use to it.
-        sent: Position::default(),
-        write: position(1),
-        flush: position(2),
-        replay: position(3),
-        reply_age_s: None,
-        wait_event: None,
-        connection: None,
-        walsender_disk_bytes_per_s: None,
-        need: WalNeed::default(),
-        bottleneck: attribution::attribute(&[], 0),
-    }
-}
-
-/// One of which only the slot is known: a standby's slot is where it has WAL on disk (`PhysicalConfirmReceivedLocation` in
-/// walsender.c), a subscriber's what it confirmed.
-fn standby_of_slot(slot: &SlotReading) -> Standby {
-    Standby {
-        application_name: String::new(),
-        client_address: None,
-        client_port: None,
-        slot: Some(slot.name.clone()),
-        pid: None,
-        state: StandbyState::Disconnected,
-        sync_state: None,
-        disconnected_s: None,
-        sent: Position::default(),
-        write: Position::default(),
-        flush: Position {
-            lsn: if slot.physical { slot.restart_lsn } else { slot.confirmed_flush_lsn },
-            ..Position::default()
-        },
-        replay: Position::default(),
-        reply_age_s: None,
-        wait_event: None,
-        connection: None,
-        walsender_disk_bytes_per_s: None,
-        need: WalNeed::default(),
-        bottleneck: attribution::attribute(&[], 0),
-    }
 }
 
 #[cfg(test)]

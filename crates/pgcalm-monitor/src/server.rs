@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pgcalm_host::HostRoot;
 use pgcalm_lag::History;
-use pgcalm_postgres::{Address, ConnectError, with_cause};
+use pgcalm_postgres::{Address, ConnectError, is_timed_out, with_cause};
 use postgres::Error;
 
 use crate::model::{Counters, Instance, Module, Reachability, Stop, Subject, WaitCause};
@@ -61,18 +61,23 @@ pub struct Server {
 
 /// Why a server can't be watched. Which one is said where this is shown.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unwatched(String);
+#[error("{reason}")]
+pub struct Unwatched {
+    pub reason: String,
+    /// Whether it said nothing in time.
+    pub timed_out: bool,
+}
 
 impl From<ConnectError> for Unwatched {
     fn from(error: ConnectError) -> Self {
-        Self(error.reason().to_string())
+        let timed_out = matches!(error, ConnectError::Refused { timed_out: true, .. });
+        Self { reason: error.reason().to_string(), timed_out }
     }
 }
 
 impl From<Error> for Unwatched {
     fn from(error: Error) -> Self {
-        Self(with_cause(&error))
+        Self { reason: with_cause(&error), timed_out: is_timed_out(&error) }
     }
 }
 
@@ -82,11 +87,9 @@ impl Server {
         let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
         if facts.version.major() < pgcalm_postgres::OLDEST {
-            return Err(Unwatched(format!(
-                "PostgreSQL {}: versions from {} on are known",
-                facts.version_name,
-                pgcalm_postgres::OLDEST
-            )));
+            let (name, oldest) = (&facts.version_name, pgcalm_postgres::OLDEST);
+            let reason = format!("PostgreSQL {name}: versions from {oldest} on are known");
+            return Err(Unwatched { reason, timed_out: false });
         }
         Ok(Self { session, facts, facts_when: Instant::now() })
     }

@@ -9,7 +9,7 @@ use pgcalm_host::HostRoot;
 use pgcalm_postgres::Address;
 
 use crate::model::{Instance, Reachability};
-use crate::server::{Facts, Memory, Server};
+use crate::server::{Facts, Memory, Server, Unwatched};
 
 /// A server that does not answer for so long is shown as hung, and its last sample no more.
 const HUNG_AFTER: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     stop: bool,
-    /// Since when an answer has been waited for.
+    /// Since when a sample has been waited for, over all attempts since the last one.
     asking_since: Option<Instant>,
     sample: Option<(Instant, Instance)>,
     facts: Option<Facts>,
@@ -102,24 +102,40 @@ impl Shared {
     }
 }
 
+impl State {
+    /// One that has answered, and since then says nothing, hangs until it does, while a new connection is tried, too: who uses it
+    /// waits as long. Gives whether that is so.
+    fn failed(&mut self, error: &Unwatched, answered: bool) -> bool {
+        let hangs = answered && error.timed_out;
+        if !hangs {
+            self.asking_since = None;
+            self.unreachable = Some(error.to_string());
+        }
+        hangs
+    }
+}
+
 fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot) {
     let mut memory = Memory::default();
     let mut pause = FIRST_PAUSE;
+    // And since then no more than nothing was said.
+    let mut answered = false;
     loop {
-        shared.lock().asking_since = Some(Instant::now());
-        let opened = Server::open(address, root);
-        shared.lock().asking_since = None;
-        match opened {
+        shared.lock().asking_since.get_or_insert_with(Instant::now);
+        let failed = match Server::open(address, root) {
             Ok(server) => {
-                pause = FIRST_PAUSE;
+                (pause, answered) = (FIRST_PAUSE, true);
                 match sample_while_it_goes(shared, server, interval, &mut memory) {
-                    Some(error) => shared.lock().unreachable = Some(error),
+                    Some(error) => error,
                     None => return,
                 }
             }
-            Err(error) => shared.lock().unreachable = Some(error.to_string()),
-        }
+            Err(error) => error,
+        };
+        answered = shared.lock().failed(&failed, answered);
         memory.interrupt();
+        // One that hangs logs nothing, and is to be heard as soon as it goes on.
+        pause = if answered { FIRST_PAUSE } else { pause };
         if !shared.pause(pause) {
             return;
         }
@@ -133,25 +149,58 @@ fn sample_while_it_goes(
     mut server: Server,
     interval: Duration,
     memory: &mut Memory,
-) -> Option<String> {
+) -> Option<Unwatched> {
     loop {
         let began = Instant::now();
-        shared.lock().asking_since = Some(began);
+        shared.lock().asking_since.get_or_insert(began);
         let sample = server.sample(memory);
         {
             let mut state = shared.lock();
-            state.asking_since = None;
             match sample {
                 Ok(sample) => {
+                    state.asking_since = None;
                     state.sample = Some((Instant::now(), sample));
                     state.facts = Some(server.facts().clone());
                     state.unreachable = None;
                 }
-                Err(error) => return Some(error.to_string()),
+                Err(error) => return Some(error),
             }
         }
         if !shared.pause(interval.saturating_sub(began.elapsed())) {
             return None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(timed_out: bool) -> Unwatched {
+        Unwatched { reason: "no".to_string(), timed_out }
+    }
+
+    #[test]
+    fn a_server_whose_time_is_up_hangs_on_until_it_says_something() {
+        let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
+        let watcher = Watcher { shared: Arc::clone(&shared) };
+        let asked = Instant::now().checked_sub(HUNG_AFTER * 4).unwrap();
+        let hangs_since_then = || match watcher.view(HUNG_AFTER).reachability {
+            Reachability::Hung { seconds } => seconds >= (HUNG_AFTER * 4).as_secs_f64(),
+            _ => false,
+        };
+        shared.lock().asking_since = Some(asked);
+        // The session, and an attempt to make another.
+        for _ in 0..2 {
+            assert!(shared.lock().failed(&error(true), true));
+            assert!(hangs_since_then());
+        }
+        let refused = Reachability::Unreachable { why: "no".to_string() };
+        assert!(!shared.lock().failed(&error(false), true));
+        assert_eq!(watcher.view(HUNG_AFTER).reachability, refused);
+        // One that was never reached is told with what may be wrong.
+        shared.lock().asking_since = Some(asked);
+        assert!(!shared.lock().failed(&error(true), false));
+        assert_eq!(watcher.view(HUNG_AFTER).reachability, refused);
     }
 }

@@ -77,14 +77,12 @@ impl Address {
                         self.database,
                         self.user
                     ));
-                    first.get_or_insert(reason);
+                    first.get_or_insert((reason, failure.is_timed_out()));
                 }
             }
         }
-        Err(ConnectError::Refused {
-            text: format!("no connection to {}", places.join("; nor to ")),
-            reason: first.unwrap_or_default(),
-        })
+        let (reason, timed_out) = first.unwrap_or_default();
+        Err(ConnectError::Refused { text: format!("no connection to {}", places.join("; nor to ")), reason, timed_out })
     }
 
     /// With TLS or without, and maybe again the other way round.

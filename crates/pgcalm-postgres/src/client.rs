@@ -213,12 +213,12 @@ impl AsyncWrite for Broken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{is_lost, with_cause};
+    use crate::{is_lost, is_timed_out, with_cause};
 
     #[test]
     fn an_error_of_this_side_is_the_librarys() {
         let error = failure(io::Error::new(io::ErrorKind::TimedOut, "no answer within 3 s"));
-        assert!(is_lost(&error));
+        assert!(is_lost(&error) && is_timed_out(&error));
         let text = with_cause(&error);
         assert!(text.ends_with("no answer within 3 s"), "{text}");
     }

@@ -17,6 +17,8 @@ pub enum ConnectError {
         text: String,
         /// What the first of them said, for where the server is named already.
         reason: String,
+        /// Whether that one said nothing in time, rather than no.
+        timed_out: bool,
     },
 }
 

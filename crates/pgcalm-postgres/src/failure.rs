@@ -62,6 +62,15 @@ impl Failure {
         matches!(self, Self::Connect(error) if handshake(error).is_some())
     }
 
+    /// Whether nothing was said in time.
+    pub fn is_timed_out(&self) -> bool {
+        match self {
+            Self::Silent(_) => true,
+            Self::Connect(error) | Self::Session(error) => is_timed_out(error),
+            _ => false,
+        }
+    }
+
     fn cause<T: Error + 'static>(&self) -> Option<&T> {
         let Self::Connect(error) = self else {
             return None;
@@ -232,6 +241,12 @@ pub fn is_interrupted(error: &(dyn Error + 'static)) -> bool {
         error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
             || matches!(error.downcast_ref(), Some(ConnectError::Interrupted))
     })
+}
+
+/// Whether an error rests on a wait for an answer that was given up.
+pub fn is_timed_out(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = chain(error).filter_map(|error| error.downcast_ref::<io::Error>());
+    causes.any(|error| error.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Whether an error of the library means that the connection is gone: the server has ended it, or it broke.

@@ -53,7 +53,7 @@ pub use address::{Address, Caller, DefaultUser};
 pub use archiver::{ARCHIVER, Archiver};
 pub use client::Client;
 pub use error::ConnectError;
-pub use failure::{is_interrupted, is_lost, with_cause};
+pub use failure::{is_interrupted, is_lost, is_timed_out, with_cause};
 pub use found::Found;
 pub use module::{MODULE_SCHEMA, extension_schema, module_schema};
 pub use process_title::hide_passwords;

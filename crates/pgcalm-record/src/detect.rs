@@ -274,7 +274,7 @@ impl Server {
     fn begin(&mut self, second: &Second) {
         let usual = self.baseline.usual().unwrap_or_default();
         let hung_since = match second.answer {
-            Answer::Hung(seconds) => second.time_ms.saturating_sub((seconds * 1000.0) as u64),
+            Answer::Hung(_) => second.asked_ms,
             _ => u64::MAX,
         };
         let mut seconds: Vec<(Second, bool)> = self.recent.iter().cloned().collect();

@@ -31,6 +31,8 @@ pub struct Second {
     pub answer: Answer,
     /// How long its answer took.
     pub answer_seconds: f64,
+    /// When it was asked: milliseconds since 1970; 0 if not known.
+    pub asked_ms: u64,
     /// Since it started.
     pub uptime: Option<f64>,
     /// Whether it takes writes; `None` if not known.
@@ -203,6 +205,7 @@ impl Second {
                 Reachability::Connecting | Reachability::Unreachable { .. } => Answer::Away,
             },
             answer_seconds: instance.sample_seconds.unwrap_or(0.0),
+            asked_ms: asked_ms(host, instance),
             uptime: instance.uptime_seconds,
             is_primary: instance.role.map(|role| role == pgcalm_monitor::model::ServerRole::Primary),
             checkpoint: instance.checkpoint.clone(),
@@ -277,6 +280,15 @@ impl Second {
         let wal = self.wal.as_ref().filter(|wal| self.data.as_ref().is_none_or(|data| data.name != wal.name));
         self.data.iter().chain(wal)
     }
+}
+
+fn asked_ms(host: &Host, instance: &Instance) -> u64 {
+    let (until, seconds) = match (&instance.reachability, instance.sampled_ms, instance.sample_seconds) {
+        (Reachability::Hung { seconds }, ..) => (host.time_ms, *seconds),
+        (_, Some(sampled_ms), Some(seconds)) => (sampled_ms, seconds),
+        _ => return 0,
+    };
+    until.saturating_sub((seconds * 1000.0) as u64)
 }
 
 /// Names of other instances that have files on a disk of this one.

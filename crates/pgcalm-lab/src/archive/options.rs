@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::archive::archiver;
 use crate::archive::archiver::{Archiver, Way};
 use crate::cap::Caps;
-use crate::options::{Common, FsType, count, each_once, named, range, serialize_names};
+use crate::options::{Common, FsType, count, declared, each_once, named, range, serialize_names};
 use crate::{Limit, Seconds, Size};
 use pgcalm_host::Failure;
 
@@ -24,6 +24,7 @@ const DATA_SIZE: Size = Size(1 << 30);
 
 /// Everything that can be chosen about archivers.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// Who takes part, separated by commas; `pgcalm lab list` tells who there is.
@@ -41,10 +42,10 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", default_value = "16MB")]
     pub segment_size: Size,
     /// Write operations per second that the device of pg_wal takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "800")]
+    #[arg(long, default_value = "800")]
     pub wal_iops: Limit<u32>,
     /// Bytes per second that the device of pg_wal takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
+    #[arg(long, default_value = "125MB")]
     pub wal_bps: Limit<Size>,
     /// Write operations per second that the device of the archive takes, or none.
     #[arg(long, value_name = "N|none", default_value = "800")]
@@ -52,17 +53,16 @@ pub struct Options {
     /// Bytes per second that the device of the archive takes, or none.
     #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub archive_bps: Limit<Size>,
-    /// File system of all devices.
-    #[arg(long, value_name = "FS", default_value = "ext4")]
-    pub fs: FsType,
+    #[arg(long, default_value = "ext4")]
+    pub(crate) fs: FsType,
     /// Connections of pgbench.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
+    #[arg(long, default_value = "4")]
     pub clients: u32,
     /// Seconds of pgbench from the start of the drain beside it, or none for no such drain.
     #[arg(long, value_name = "S|none", default_value = "20")]
     pub seconds: Limit<Seconds>,
     /// Runs of each archiver, in turn; figures are medians.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
+    #[arg(long, default_value = "1")]
     pub repeat: u32,
     /// The shared library of the archive module that copies nothing, for noop; bench/noop_archive.
     #[arg(long, value_name = "FILE")]

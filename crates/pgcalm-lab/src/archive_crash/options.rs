@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::DEFAULT_TORTURE_DIR;
-use crate::options::{Common, FileSystems, FsType, count, range};
+use crate::options::{Common, FileSystems, FsType, declared, range};
 use pgcalm_host::Failure;
 
 /// What is taken away from archiving in a control, so that something is lost.
@@ -29,20 +29,19 @@ impl Sabotage {
 
 /// Everything that can be chosen about power cuts at the steps of archiving.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[command(mut_arg("dir", |arg| arg.default_value(DEFAULT_TORTURE_DIR)))]
 #[command(mut_arg("keep", |arg| arg.help(KEEP)))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// Power cuts; each ninth comes at the same point.
-    #[arg(long, value_name = "N", default_value = "10", value_parser = count::<u32>)]
+    #[arg(long, default_value = "10")]
     pub cycles: u32,
     /// File system of data, archive and archive_status.
-    #[arg(long, value_name = "FS", default_value = "ext4")]
+    #[arg(long, default_value = "ext4")]
     pub fs: FileSystems,
-    /// Seed of all random choices; the report tells which it was [default: a random one].
-    #[arg(long, value_name = "N", value_parser = count::<u64>,
-          default_value_t = fastrand::u64(..1 << 32), hide_default_value = true)]
-    pub seed: u64,
+    #[arg(long)]
+    pub(crate) seed: u64,
     /// Cut the power of servers as well that do not archive as they should; it fails unless their losses are found.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub control: Vec<Sabotage>,

@@ -1,8 +1,9 @@
+mod limits;
+
 use std::collections::BTreeMap;
 
 use clap::Args;
 use pgcalm_volume::Volume;
-use pgcalm_volume::limits::{Allowance, Limits};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::load::preparation::Preparation;
 use crate::load::workload::Workload;
 use crate::options::{
     CapIn, CapWay, Common, DeviceStore, Distribution, FsType, MountOptions, Stack, SysctlProfile, VolumeLayout, Warm,
-    as_text, count, defaults, named, range, rows, serialize_names,
+    as_text, count, declared_without_volume, defaults, named, range, serialize_names,
 };
 use crate::trouble::Scheduled;
 use crate::trouble::caps_told::Truth;
@@ -27,11 +28,12 @@ const REST_OF_HOST: u64 = 300 << 20;
 /// Everything that can be chosen about a contest. Declared here once: for the command line, for the files of suites, and,
 /// serialized, for the settings that a report names.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared_without_volume))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// The quick form: 10000000 rows, 128MB shared_buffers, 60 s runs, 30 s checkpoints; other options still hold.
-    #[arg(long)]
     #[serde(skip)]
+    #[arg(long)]
     pub quick: bool,
     /// What loads the server, and the size of its tables.
     #[command(flatten)]
@@ -39,11 +41,10 @@ pub struct Options {
     pub load: Workload,
     /// Rows of the table, about 125 bytes each with its index; of tpcb: accounts, 157 bytes, rounded up to 100000; of tpcc:
     /// stock, 510 bytes with all other tables.
-    #[arg(long, value_name = "N", default_value = "20000000", default_value_if("quick", "true", "10000000"),
-          value_parser = rows::<u64>, hide_possible_values = true)]
+    #[arg(long, default_value = "20000000", default_value_if("quick", "true", "10000000"))]
     pub rows: u64,
     /// shared_buffers of all contestants.
-    #[arg(long, value_name = "SIZE", default_value = "256MB", default_value_if("quick", "true", "128MB"))]
+    #[arg(long, default_value = "256MB", default_value_if("quick", "true", "128MB"))]
     pub shared_buffers: Size,
     /// The volume of WAL, where there are two and they differ.
     #[arg(long, value_name = "PROFILE", requires = "volume")]
@@ -64,45 +65,37 @@ pub struct Options {
     /// limits are what its defaults come to there.
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<Size>,
-    /// Write operations per second that the data device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "800", conflicts_with = "volume")]
-    pub data_iops: Limit<u32>,
-    /// Bytes per second that the data device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "125MB", conflicts_with = "volume")]
-    pub data_bps: Limit<Size>,
-    /// Read operations per second that the data device gives, or none.
-    #[arg(long, value_name = "N|none", default_value = "none", conflicts_with = "volume")]
-    pub data_read_iops: Limit<u32>,
+    #[arg(long, default_value = "800")]
+    pub(crate) data_iops: Limit<u32>,
+    #[arg(long, default_value = "125MB")]
+    pub(crate) data_bps: Limit<Size>,
+    #[arg(long, default_value = "none")]
+    pub(crate) data_read_iops: Limit<u32>,
     /// Largest operation sent to the data device, e.g. 256kB so that 1 MiB counts as four operations, as on EBS
     /// [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub data_max_io: Option<Size>,
-    /// Write operations per second that the WAL device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "4000", conflicts_with = "volume")]
-    pub wal_iops: Limit<u32>,
-    /// Bytes per second that the WAL device takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "none", conflicts_with = "volume")]
-    pub wal_bps: Limit<Size>,
+    #[arg(long, default_value = "4000")]
+    pub(crate) wal_iops: Limit<u32>,
+    #[arg(long, default_value = "none")]
+    pub(crate) wal_bps: Limit<Size>,
     /// Largest operation sent to the WAL device [default: what the kernel chooses].
     #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
     pub wal_max_io: Option<Size>,
     /// Room for WAL, on a device of its own or beside the data; max_wal_size is half of it, 8 GB at most. If it runs full,
     /// the run of that contestant ends there, and the report says so [default: 100 MiB for each second, up to 16 GB; up to
     /// 8 GB in memory].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long)]
     #[serde(skip)]
     pub wal_size: Option<Size>,
     /// What the devices lie on: disk is --dir; memory is a tmpfs, for a host whose own disk is slower or less even
     /// than the caps; it holds up to 8 GB of WAL, and max_wal_size is 4 GB then.
     #[arg(long, value_name = "WHERE", default_value = "disk")]
     pub devices: DeviceStore,
-    /// File system of all devices.
-    #[arg(long, value_name = "FS", default_value = "ext4")]
-    pub fs: FsType,
-    /// Options that all file systems are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0, which some hosts
-    /// have; a crash may cost data then.
-    #[arg(long, value_name = "LIST")]
-    pub mount_options: Option<MountOptions>,
+    #[arg(long, default_value = "ext4")]
+    pub(crate) fs: FsType,
+    #[arg(long)]
+    pub(crate) mount_options: Option<MountOptions>,
     /// What lies between the devices and their file systems: nothing, dm-linear as LVM makes it, dm-crypt as LUKS makes it,
     /// or md RAID 1 with one of its two disks missing.
     #[arg(long, value_name = "WHAT", default_value = "none")]
@@ -110,13 +103,10 @@ pub struct Options {
     /// Read-ahead of all devices, e.g. 4MB as tuned profiles of some distributions have it [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     pub read_ahead: Option<Size>,
-    /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
-    pub clients: u32,
-    /// Transactions per second that clients begin, at random intervals, or none for as fast as they go; latency counts
-    /// from when one should have begun.
-    #[arg(long, value_name = "N|none", default_value = "none")]
-    pub rate: Limit<u32>,
+    #[arg(long, default_value = "4")]
+    pub(crate) clients: u32,
+    #[arg(long, default_value = "none")]
+    pub(crate) rate: Limit<u32>,
     /// Load before what is measured, under the same caps.
     #[arg(long, value_name = "S", default_value = "0")]
     pub warm_up: Seconds,
@@ -130,26 +120,25 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value = "720")]
     pub at_most: Seconds,
     /// What is measured of each run.
-    #[arg(long, value_name = "S", default_value = "150", default_value_if("quick", "true", "60"))]
+    #[arg(long, default_value = "150", default_value_if("quick", "true", "60"))]
     pub seconds: Seconds,
     /// How long what was put off may take to be written after the load, with the limits in force; a run that does not get
     /// that far reports so. none: not waited for. Clients that a stall holds at the end are waited for as long, too.
     #[arg(long, value_name = "S|none", default_value = "60")]
     pub drain: Limit<Seconds>,
-    /// checkpoint_timeout, at least 30.
-    #[arg(long, value_name = "S", default_value = "60", default_value_if("quick", "true", "30"))]
-    pub checkpoint_timeout: Seconds,
+    #[arg(long, default_value = "60", default_value_if("quick", "true", "30"))]
+    pub(crate) checkpoint_timeout: Seconds,
     /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
     /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to where SIZE of memory can be dirty (small: 4 GB,
     /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000), early is what some hosts with many instances
     /// have: background 102 MB, limit 95 %, the flusher looks each second; former values come back
     /// [default: default, with --memory what that comes to there].
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long)]
     #[serde(skip)]
     pub sysctl: Option<SysctlProfile>,
     /// Who takes part, separated by commas; `pgcalm lab list` tells who there is. NAME+SETTING=VALUE is NAME with that server setting,
     /// e.g. stock+commit_delay=400.
-    #[arg(long, value_name = "LIST", default_value = "stock,stock-tuned,pg_calm", value_delimiter = ',',
+    #[arg(long, default_value = "stock,stock-tuned,pg_calm",
           value_parser = contestant::parse)]
     #[serde(serialize_with = "serialize_names")]
     pub contestants: Vec<&'static Contestant>,
@@ -163,16 +152,14 @@ pub struct Options {
     /// written block dirties up to 2 MiB in the kernel's count; none leaves it cold.
     #[arg(long, value_name = "HOW", default_value = "random")]
     pub warm: Warm,
-    /// Runs of each contestant, interleaved.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
-    pub repeat: u32,
+    #[arg(long, default_value = "1")]
+    pub(crate) repeat: u32,
     /// Go on with another run of each while the mean TPS of one spreads by more than 10 % of its median, up to so many
     /// [default: --repeat].
     #[arg(long, value_name = "N", value_parser = count::<u32>)]
     pub repeat_at_most: Option<u32>,
-    /// A server setting for one contestant; may be repeated.
-    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
-    pub set_contestant: Vec<ContestantSetting>,
+    #[arg(long)]
+    pub(crate) set_contestant: Vec<ContestantSetting>,
     /// What every scenario has.
     #[command(flatten)]
     #[serde(flatten)]
@@ -266,7 +253,7 @@ impl Options {
         }
         let volumes = [&mut options.common.volume, &mut options.wal_volume];
         for volume in volumes.into_iter().flatten() {
-            *volume = with_operations(volume, times)?;
+            *volume = limits::with_operations(volume, times)?;
         }
         for iops in [&mut options.data_iops, &mut options.data_read_iops, &mut options.wal_iops] {
             iops.0 = iops.0.map(|iops| iops.saturating_mul(times));
@@ -441,10 +428,10 @@ impl Options {
     fn told_caps(&self) -> BTreeMap<String, String> {
         let volume = self.common.volume.as_ref().map(Volume::limits);
         match (volume, Truth::of(self)) {
-            (Some(limits), Truth::Whole) => module_caps(&limits),
-            (Some(limits), Truth::Share(percent)) => module_caps(&limits.scaled(percent)),
+            (Some(limits), Truth::Whole) => limits::module_caps(&limits),
+            (Some(limits), Truth::Share(percent)) => limits::module_caps(&limits.scaled(percent)),
             (Some(limits), Truth::Nothing) => {
-                let mut settings = module_caps(&limits);
+                let mut settings = limits::module_caps(&limits);
                 settings.retain(|name, _| name == "pg_calm.io_size");
                 settings
             }
@@ -479,130 +466,10 @@ impl Options {
 const CAPS: [&str; 8] =
     ["cap-in", "data-iops", "data-bps", "data-read-iops", "data-max-io", "wal-iops", "wal-bps", "wal-max-io"];
 
-/// The volume with so many times its operations.
-fn with_operations(volume: &Volume, times: u32) -> Result<Volume, Failure> {
-    let Allowance { shared, read, write } = volume.limits().operations;
-    let mut text = volume.to_string();
-    for (key, rate) in [("iops", shared), ("read_iops", read), ("write_iops", write)] {
-        if let Some(rate) = rate {
-            // What comes later holds.
-            let separator = if text.contains(':') { ',' } else { ':' };
-            let iops = rate.sustained * u64::from(times);
-            text.push_str(&format!("{separator}{key}={iops}"));
-        }
-    }
-    text.parse().map_err(|error| Failure::Usage(format!("--volume {text}: {error}")))
-}
-
-/// How a DBA tells the module the limits of a volume, which it can't find out by itself.
-fn module_caps(limits: &Limits) -> BTreeMap<String, String> {
-    let of_writes = |allowance: Allowance| allowance.write.map(|rate| rate.sustained);
-    let of_all = |allowance: Allowance| allowance.shared.map(|rate| rate.sustained);
-    let number = |iops: u64| iops.to_string();
-    let kib = |bytes: u64| format!("{}kB", bytes >> 10);
-    [
-        ("pg_calm.iops", of_all(limits.operations).map(number)),
-        ("pg_calm.write_iops", of_writes(limits.operations).map(number)),
-        ("pg_calm.bandwidth", of_all(limits.bytes).map(kib)),
-        ("pg_calm.write_bandwidth", of_writes(limits.bytes).map(kib)),
-        ("pg_calm.io_size", limits.io_size.map(kib)),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name.to_string(), value?)))
-    .collect()
-}
-
 /// To whole MiB.
 fn round(bytes: u64) -> Size {
     Size(bytes.next_multiple_of(1 << 20))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::parsed;
-
-    fn options(arguments: &[&str]) -> Options {
-        parsed(arguments).unwrap()
-    }
-
-    #[test]
-    fn the_quick_form_is_a_default_that_other_options_override() {
-        assert_eq!(options(&[]).rows, 20_000_000);
-        let quick = options(&["--quick", "--seconds", "40"]);
-        assert_eq!((quick.rows, quick.seconds), (10_000_000, Seconds(40)));
-        assert_eq!(quick.checkpoint_timeout, Seconds(30));
-    }
-
-    #[test]
-    fn what_is_in_force_is_named_as_on_the_command_line() {
-        let named = options(&["--set", "wal_compression=lz4"]).named();
-        assert_eq!(named["rows"], 20_000_000);
-        assert_eq!(named["data-iops"], 800);
-        assert_eq!(named["wal-bps"], "none");
-        assert_eq!(named["layout"], "two");
-        assert_eq!(named["load"], "upsert");
-        assert_eq!(named["distribution"], "uniform");
-        assert_eq!(named["sysctl"], "default");
-        assert_eq!(named["set"], serde_json::json!(["wal_compression=lz4"]));
-        assert_eq!(named["contestants"], serde_json::json!(["stock", "stock-tuned", "pg_calm"]));
-        assert!(!named.contains_key("dir"), "{named:?}");
-    }
-
-    #[test]
-    fn a_volume_takes_the_place_of_caps_and_the_module_is_told_its_limits() {
-        let options = options(&["--volume", "gp3", "--memory", "4GB", "--shared-buffers", "1GB"]);
-        options.check().unwrap();
-        let named = options.named();
-        assert_eq!(named["volume"], "gp3");
-        assert_eq!(named["layout"], "one");
-        assert!(!named.contains_key("data-iops"), "{named:?}");
-        // A tenth and a fifth of 4096 - 1024 - 300 MiB.
-        assert_eq!(named["sysctl"], "default:2772MB");
-        let of = |name| options.server_settings(contestant::parse(name).unwrap());
-        assert_eq!(of("pg_calm")["pg_calm.iops"], "3000");
-        assert!(!of("pg_calm").contains_key("pg_calm.write_iops"));
-        assert_eq!(of("pg_calm")["pg_calm.io_size"], "256kB");
-        assert!(!of("stock").contains_key("pg_calm.iops"));
-        assert!(parsed::<Options>(&["--volume", "gp3", "--data-iops", "500"]).is_err());
-    }
-
-    #[test]
-    fn twice_the_operations_is_all_that_money_buys() {
-        let twice = contestant::parse("stock-twice").unwrap();
-        let of = |arguments: &[&str]| options(arguments).of(twice).unwrap();
-        let volume = |text| of(&["--volume", text]).common.volume.unwrap();
-        assert_eq!(volume("gp3").to_string(), "gp3:iops=6000");
-        assert_eq!(volume("gp3:iops=4000").limits(), volume("gp3:iops=4000,depth=128").limits());
-        let limits = volume("custom:read_iops=500,write_iops=300,bandwidth=50MB").limits();
-        assert_eq!(limits.operations.read.unwrap().sustained, 1000);
-        assert_eq!(limits.operations.write.unwrap().sustained, 600);
-        assert_eq!(limits.bytes.shared.unwrap().sustained, 50 << 20);
-        let capped = of(&["--data-iops", "800", "--wal-iops", "none"]);
-        assert_eq!((capped.data_iops, capped.wal_iops), (Limit(Some(1600)), Limit(None)));
-        let stock = contestant::parse("stock").unwrap();
-        let volume = options(&["--volume", "gp3"]).of(stock).unwrap().common.volume;
-        assert_eq!(volume.unwrap().to_string(), "gp3");
-    }
-
-    #[test]
-    fn a_table_is_as_large_as_asked_for() {
-        let upsert = options(&["--table-size", "1250MB"]);
-        assert_eq!(upsert.table_rows(), (1250 << 20) / 125);
-        let tpcb = options(&["--load", "tpcb", "--rows", "150000"]);
-        assert_eq!(tpcb.table_rows(), 200_000);
-    }
-
-    #[test]
-    fn what_can_not_work_together_is_refused() {
-        for arguments in [
-            &["--memory", "1GB", "--shared-buffers", "900MB"][..],
-            &["--volume", "gp3", "--wal-volume", "gp2"],
-            &["--load", "tpcb", "--distribution", "zipfian"],
-            &["--contestants", "stock,stock"],
-        ] {
-            let error = options(arguments).check().unwrap_err();
-            assert!(matches!(error, Failure::Usage(_)), "{arguments:?}");
-        }
-    }
-}
+mod tests;

@@ -7,7 +7,9 @@ use serde_json::Value;
 use crate::contestant::Contestant;
 use crate::guard::case;
 use crate::guard::case::{Case, Kind};
-use crate::options::{CapWay, Common, VolumeLayout, Warm, count, each_once, named, range, rows, serialize_names};
+use crate::options::{
+    CapWay, Common, VolumeLayout, Warm, count, declared_without_volume, each_once, named, range, serialize_names,
+};
 use crate::{Limit, Seconds, Size, contest};
 use pgcalm_host::Failure;
 
@@ -22,59 +24,42 @@ const IDLE_WARM_UP: Seconds = Seconds(5);
 
 /// Everything that can be chosen about overload.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared_without_volume))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// A small WAL volume: 4000000 rows, 256MB shared_buffers, 300 write operations per second, WAL on 512MB with max_wal_size
     /// of 128MB, 90 s of load from the first second on; other options still hold.
-    #[arg(long)]
     #[serde(skip)]
+    #[arg(long)]
     pub quick: bool,
     /// What is run, separated by commas; `pgcalm lab list` tells the cases. It fails if a server with the guard gives up, and
     /// if stock does not.
-    #[arg(long, value_name = "LIST", default_value = "governed,stock",
-          default_value_if("quick", "true", "stock,governed"), value_delimiter = ',', value_parser = case::parse)]
+    #[arg(long, default_value = "governed,stock",
+          default_value_if("quick", "true", "stock,governed"), value_parser = case::parse)]
     #[serde(serialize_with = "serialize_names")]
     pub cases: Vec<&'static Case>,
     /// Load of each run; of stock, at most.
-    #[arg(long, value_name = "S", default_value = "600", default_value_if("quick", "true", "90"))]
+    #[arg(long, default_value = "600", default_value_if("quick", "true", "90"))]
     pub seconds: Seconds,
     /// Seconds at the start that mean, worst and best second leave out: writers are not held until pages have gathered.
     #[arg(long, value_name = "S", default_value = "60", default_value_if("quick", "true", "0"))]
     pub skip: Seconds,
-    /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "8", value_parser = count::<u32>)]
-    pub clients: u32,
-    /// Rows of the table, about 125 bytes each with its index.
-    #[arg(long, value_name = "N", default_value = "20000000", default_value_if("quick", "true", "4000000"),
-          value_parser = rows::<u64>)]
-    pub rows: u64,
-    /// shared_buffers of all servers.
-    #[arg(long, value_name = "SIZE", default_value = "1GB", default_value_if("quick", "true", "256MB"))]
-    pub shared_buffers: Size,
+    #[arg(long, default_value = "8")]
+    pub(crate) clients: u32,
+    #[arg(long, default_value = "20000000", default_value_if("quick", "true", "4000000"))]
+    pub(crate) rows: u64,
+    #[arg(long, default_value = "1GB", default_value_if("quick", "true", "256MB"))]
+    pub(crate) shared_buffers: Size,
     /// Write operations per second that the data device takes.
-    #[arg(
-        long,
-        value_name = "N|none",
-        default_value = "800",
-        default_value_if("quick", "true", "300"),
-        conflicts_with = "volume"
-    )]
+    #[arg(long, default_value = "800", default_value_if("quick", "true", "300"))]
     pub data_iops: Limit<u32>,
     /// Bytes per second that the data device takes.
-    #[arg(
-        long,
-        value_name = "SIZE|none",
-        default_value = "125MB",
-        default_value_if("quick", "true", "none"),
-        conflicts_with = "volume"
-    )]
+    #[arg(long, default_value = "125MB", default_value_if("quick", "true", "none"))]
     pub data_bps: Limit<Size>,
-    /// Size of the WAL device, which has no caps without --volume.
-    #[arg(long, value_name = "SIZE", default_value = "4GB", default_value_if("quick", "true", "512MB"))]
-    pub wal_size: Size,
-    /// max_wal_size of all servers.
-    #[arg(long, value_name = "SIZE", default_value = "2GB", default_value_if("quick", "true", "128MB"))]
-    pub max_wal_size: Size,
+    #[arg(long, default_value = "4GB", default_value_if("quick", "true", "512MB"))]
+    pub(crate) wal_size: Size,
+    #[arg(long, default_value = "2GB", default_value_if("quick", "true", "128MB"))]
+    pub(crate) max_wal_size: Size,
     /// Transactions per second of the case paced, one run each.
     #[arg(long, value_name = "LIST", default_value = "600,800,1000,1200,1400,1600", value_delimiter = ',',
           value_parser = count::<u32>)]

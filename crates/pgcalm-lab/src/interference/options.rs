@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::interference::layout;
 use crate::interference::layout::Layout;
-use crate::options::{Common, count, each_once, range, serialize_names};
+use crate::options::{Common, count, declared, each_once, range, serialize_names};
 use crate::{Seconds, Size};
 use pgcalm_host::Failure;
 
@@ -14,11 +14,12 @@ const SCALE_BYTES: u64 = 16 << 20;
 
 /// Everything that can be chosen.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// The quick form: measures 8 s of each phase after 6 s, scale 10; other options still hold.
-    #[arg(long)]
     #[serde(skip)]
+    #[arg(long)]
     pub quick: bool,
     /// What is run, separated by commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layout::parse,
@@ -26,10 +27,10 @@ pub struct Options {
     #[serde(serialize_with = "serialize_names")]
     pub layouts: Vec<&'static Layout>,
     /// Time that is measured of each of the two phases.
-    #[arg(long, value_name = "S", default_value = "12", default_value_if("quick", "true", "8"))]
+    #[arg(long, default_value = "12", default_value_if("quick", "true", "8"))]
     pub seconds: Seconds,
     /// Time under load, and noise, before that.
-    #[arg(long, value_name = "S", default_value = "8", default_value_if("quick", "true", "6"))]
+    #[arg(long, default_value = "8", default_value_if("quick", "true", "6"))]
     pub lead: Seconds,
     /// Write operations per second of the neighbour.
     #[arg(long, value_name = "N", default_value = "100", value_parser = count::<u32>)]
@@ -38,7 +39,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<u32>)]
     pub sessions: u32,
     /// Connections of the victim's pgbench.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
+    #[arg(long, default_value = "4")]
     pub clients: u32,
     /// Scale of its tables. Each page costs its full size of WAL when first written, so that the victim needs new WAL
     /// segments.
@@ -46,7 +47,7 @@ pub struct Options {
           value_parser = count::<u32>)]
     pub scale: u32,
     /// Size of the device that both are on, and of the neighbour's own; the size of the journal follows it.
-    #[arg(long, value_name = "SIZE", default_value = "2GB")]
+    #[arg(long, default_value = "2GB")]
     pub size: Size,
     /// What every scenario has.
     #[command(flatten)]

@@ -46,8 +46,8 @@ pub struct Common {
     #[serde(skip)]
     pub dir: PathBuf,
     /// Keep the logs of servers and clients, in pgcalm-kept of --dir; `lab clean` removes them.
-    #[arg(long)]
     #[serde(skip)]
+    #[arg(long)]
     pub keep: bool,
 }
 

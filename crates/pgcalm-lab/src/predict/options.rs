@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::contestant::ServerSetting;
-use crate::options::{Common, FsType, VolumeLayout, count, each_once, named, range, rows};
+use crate::options::{Common, FsType, VolumeLayout, declared, each_once, named, range};
 use crate::predict::grid;
 use crate::predict::grid::{GridPoint, POINTS};
 use crate::{Limit, Seconds, contest};
@@ -15,11 +15,12 @@ use pgcalm_host::Failure;
 /// shifts by some seconds from one to the next, and in the first ones it is always the same, since both start when pg_calm is
 /// switched on: so several intervals are measured after a first one has passed.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// Three points with small tables, measured for 90 s; other options still hold.
-    #[arg(long)]
     #[serde(skip)]
+    #[arg(long)]
     pub quick: bool,
     /// Which points, separated by commas; `pgcalm lab list` tells them [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = grid::parse,
@@ -27,11 +28,10 @@ pub struct Options {
     #[serde(skip)]
     pub points: Vec<&'static GridPoint>,
     /// Rows of the table at all points, instead of their own.
-    #[arg(long, value_name = "N", value_parser = rows::<u64>)]
+    #[arg(long)]
     pub rows: Option<u64>,
-    /// Time under load before the server is looked at.
-    #[arg(long, value_name = "S", default_value = "45")]
-    pub lead: Seconds,
+    #[arg(long, default_value = "45")]
+    pub(crate) lead: Seconds,
     /// For how long it is looked at in shadow mode.
     #[arg(long, value_name = "S", default_value = "30")]
     pub observe: Seconds,
@@ -39,19 +39,16 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value = "35")]
     pub settle: Seconds,
     /// For how long it is measured, from the end of a checkpoint in it to that of the last.
-    #[arg(long, value_name = "S", default_value = "180", default_value_if("quick", "true", "90"))]
+    #[arg(long, default_value = "180", default_value_if("quick", "true", "90"))]
     pub seconds: Seconds,
-    /// checkpoint_timeout, at least 30.
-    #[arg(long, value_name = "S", default_value = "30")]
-    pub checkpoint_timeout: Seconds,
-    /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
-    pub clients: u32,
-    /// Write operations per second that the WAL device takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "4000")]
-    pub wal_iops: Limit<u32>,
+    #[arg(long, default_value = "30")]
+    pub(crate) checkpoint_timeout: Seconds,
+    #[arg(long, default_value = "4")]
+    pub(crate) clients: u32,
+    #[arg(long, default_value = "4000")]
+    pub(crate) wal_iops: Limit<u32>,
     /// File system of both devices.
-    #[arg(long, value_name = "FS", default_value = "ext4")]
+    #[arg(long, default_value = "ext4")]
     pub fs: FsType,
     /// What every scenario has.
     #[command(flatten)]

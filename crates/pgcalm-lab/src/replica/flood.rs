@@ -31,7 +31,7 @@ pub fn start(
     stage: &Stage<'_>,
     server: &Server,
     directory: &Path,
-    rows: u32,
+    rows: u64,
     clients: u32,
     seconds: u32,
 ) -> anyhow::Result<Load> {
@@ -43,7 +43,7 @@ pub fn start(
 }
 
 /// Three transactions, of which the second makes nearly all of the WAL.
-fn script(rows: u32) -> String {
+fn script(rows: u64) -> String {
     let list = |item: fn(u32) -> String| (1..=COLUMNS).map(item).collect::<String>();
     format!(
         "create table flood_:client_id (id int8{});\n\

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cap::Caps;
-use crate::options::{Common, count, each_once, named, range, rows, serialize_names};
+use crate::options::{Common, count, declared, each_once, named, range, serialize_names};
 use crate::replica::case::Case;
 use crate::replica::{case, heartbeat};
 use crate::{Limit, Seconds, Size};
@@ -32,25 +32,23 @@ const SLOWEST_LINK: u64 = 100_000;
 
 /// Everything that can be chosen.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// What is run, separated by commas; `pgcalm lab list` tells what there is.
-    #[arg(long, value_name = "LIST", default_value = "capped,uncapped,governed-capped,slow-link,recycled,keep,restore,governed", value_delimiter = ',',
+    #[arg(long, default_value = "capped,uncapped,governed-capped,slow-link,recycled,keep,restore,governed",
           value_parser = case::parse)]
     #[serde(serialize_with = "serialize_names")]
-    pub cases: Vec<&'static Case>,
-    /// Duration of the load.
-    #[arg(long, value_name = "S", default_value = "40")]
-    pub seconds: Seconds,
+    pub(crate) cases: Vec<&'static Case>,
+    #[arg(long, default_value = "40")]
+    pub(crate) seconds: Seconds,
     /// How long the standby is watched after the load, at most.
     #[arg(long, value_name = "S", default_value = "120")]
     pub catch_up: Seconds,
-    /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = count::<u32>)]
-    pub clients: u32,
+    #[arg(long, default_value = "1")]
+    pub(crate) clients: u32,
     /// Rows of each filling of the table, about 1.7 kB of WAL each.
-    #[arg(long, value_name = "N", default_value = "5000", value_parser = rows::<u32>)]
-    pub rows: u32,
+    #[arg(long, default_value = "5000")]
+    pub rows: u64,
     /// Write operations per second that either WAL device takes in the cases capped, uncapped and governed-capped.
     #[arg(long, value_name = "N", default_value = "200", value_parser = count::<u32>)]
     pub wal_iops: u32,
@@ -58,10 +56,10 @@ pub struct Options {
     #[arg(long, value_name = "N|none", default_value = "none")]
     pub wal_read_iops: Limit<u32>,
     /// Write operations per second that either data device takes in these cases, or none.
-    #[arg(long, value_name = "N|none", default_value = "none")]
+    #[arg(long, default_value = "none")]
     pub data_iops: Limit<u32>,
     /// Read operations per second that either data device gives in these cases, or none.
-    #[arg(long, value_name = "N|none", default_value = "none")]
+    #[arg(long, default_value = "none")]
     pub data_read_iops: Limit<u32>,
     /// Bytes per second that the link carries in either direction, headers counted [default: 125000000, 1 Gbit/s, or half of
     /// the WAL that the load makes here if that is less].
@@ -78,10 +76,10 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", default_value = "128MB")]
     pub max_lag: Size,
     /// max_wal_size of both.
-    #[arg(long, value_name = "SIZE", default_value = "512MB")]
+    #[arg(long, default_value = "512MB")]
     pub max_wal_size: Size,
     /// Size of either WAL device and of the archive's. The load ends early before one is full.
-    #[arg(long, value_name = "SIZE", default_value = "4GB")]
+    #[arg(long, default_value = "4GB")]
     pub wal_size: Size,
     /// What every scenario has.
     #[command(flatten)]
@@ -100,7 +98,7 @@ impl Options {
         range("wal-iops", self.wal_iops, 1, 1_000_000)?;
         let beat = heartbeat::INTERVAL.as_secs() as u32;
         range("patience", self.patience.0, 2 * beat, 3600)?;
-        let flood = u64::from(self.rows) * u64::from(self.clients) * ROW_BYTES;
+        let flood = self.rows * u64::from(self.clients) * ROW_BYTES;
         if flood > FLOOD_BYTES {
             return Err(Failure::Usage(format!(
                 "--rows {}: use at most {} with --clients {}, or the tables don't fit the data device",

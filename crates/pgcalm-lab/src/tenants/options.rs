@@ -5,7 +5,7 @@ use pgcalm_host::quantity;
 use serde::Serialize;
 
 use crate::contestant::{Contestant, ContestantSetting};
-use crate::options::{Common, MountOptions, SysctlProfile, count, range, rows, serialize_names};
+use crate::options::{Common, MountOptions, SysctlProfile, count, declared, range, serialize_names};
 use crate::tenants::contestant::parse;
 use crate::{Limit, Seconds, Size, contestant, cpu};
 use pgcalm_host::Failure;
@@ -24,22 +24,23 @@ const INSTANCE_OVERHEAD: u64 = 32 << 20;
 
 /// Everything that can be chosen about tenants of one device.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// Servers.
     #[arg(long, value_name = "N", default_value = "20", value_parser = count::<u32>)]
     pub instances: u32,
     /// Rows of the table of each, about 125 bytes each with its index.
-    #[arg(long, value_name = "N", default_value = "300000", value_parser = rows::<u64>)]
+    #[arg(long, default_value = "300000")]
     pub rows: u64,
     /// shared_buffers of each.
-    #[arg(long, value_name = "SIZE", default_value = "8MB")]
+    #[arg(long, default_value = "8MB")]
     pub shared_buffers: Size,
     /// Connections to each.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
+    #[arg(long, default_value = "4")]
     pub clients: u32,
     /// Transactions per second that are begun on each, at random intervals; none: as many as its clients can get.
-    #[arg(long, value_name = "N|none", default_value = "15")]
+    #[arg(long, default_value = "15")]
     pub rate: Limit<u32>,
     /// Memory of each, by a control group: the server's own and the page cache that it fills; clients are outside.
     #[arg(long, value_name = "SIZE")]
@@ -48,13 +49,13 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = quantity::processors)]
     pub instance_cpus: Option<f64>,
     /// Write operations per second that a data volume takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "800")]
+    #[arg(long, default_value = "800")]
     pub data_iops: Limit<u32>,
     /// Bytes per second that a data volume takes, or none.
-    #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
+    #[arg(long, default_value = "125MB")]
     pub data_bps: Limit<Size>,
     /// Write operations per second that a WAL volume takes, or none.
-    #[arg(long, value_name = "N|none", default_value = "4000")]
+    #[arg(long, default_value = "4000")]
     pub wal_iops: Limit<u32>,
     /// Write operations per second that the device below all volumes takes, or none.
     #[arg(long, value_name = "N|none", default_value = "1000")]
@@ -63,28 +64,23 @@ pub struct Options {
     #[arg(long, value_name = "SIZE|none", default_value = "125MB")]
     pub device_bps: Limit<Size>,
     /// Duration of each run.
-    #[arg(long, value_name = "S", default_value = "120")]
+    #[arg(long, default_value = "120")]
     pub seconds: Seconds,
-    /// checkpoint_timeout, at least 30.
-    #[arg(long, value_name = "S", default_value = "60")]
-    pub checkpoint_timeout: Seconds,
-    /// Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a host with
-    /// SIZE of memory (small: 4 GB), roomy gives dirty pages room and time, early has the flusher look each second for more than 102
-    /// MB; former values come back.
-    #[arg(long, value_name = "PROFILE", default_value = "default")]
-    pub sysctl: SysctlProfile,
+    #[arg(long, default_value = "60")]
+    pub(crate) checkpoint_timeout: Seconds,
+    #[arg(long, default_value = "default")]
+    pub(crate) sysctl: SysctlProfile,
     /// Options that the volumes' file systems (ext4) are mounted with, beside noatime: e.g. nodelalloc,data=writeback or barrier=0.
-    #[arg(long, value_name = "LIST")]
+    #[arg(long)]
     pub mount_options: Option<MountOptions>,
     /// Who takes part, separated by commas: stock, pg_calm (each instance by itself), pg_calm-share (they share the
     /// device's budget).
-    #[arg(long, value_name = "LIST", default_value = "stock,pg_calm,pg_calm-share", value_delimiter = ',',
+    #[arg(long, default_value = "stock,pg_calm,pg_calm-share",
           value_parser = parse)]
     #[serde(serialize_with = "serialize_names")]
     pub contestants: Vec<&'static Contestant>,
-    /// A server setting for one contestant; may be repeated.
-    #[arg(long, value_name = "CONTESTANT:NAME=VALUE")]
-    pub set_contestant: Vec<ContestantSetting>,
+    #[arg(long)]
+    pub(crate) set_contestant: Vec<ContestantSetting>,
     /// What every scenario has.
     #[command(flatten)]
     #[serde(flatten)]

@@ -51,8 +51,8 @@ pub struct ClientLedger {
 
 impl ClientLedger {
     /// The ledger of client `number` of `clients`: of keys 1 to `rows`, each `clients`-th is its own.
-    fn new(number: u32, clients: u32, rows: u32) -> Self {
-        let own = (rows + clients - 1 - number) / clients;
+    fn new(number: u32, clients: u32, rows: u64) -> Self {
+        let own = (rows + u64::from(clients - 1 - number)) / u64::from(clients);
         Self {
             first: number as i32 + 1,
             step: clients as i32,
@@ -115,7 +115,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Nothing was written yet.
-    pub fn new(clients: u32, rows: u32) -> Self {
+    pub fn new(clients: u32, rows: u64) -> Self {
         Self { clients: (0..clients).map(|number| ClientLedger::new(number, clients, rows)).collect() }
     }
 

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::options::{Common, FileSystems, FsType, MountOptions, count, range};
+use crate::options::{Common, FileSystems, FsType, MountOptions, declared, range};
 use crate::{DEFAULT_TORTURE_DIR, Limit, Seconds, Size};
 use pgcalm_host::Failure;
 
@@ -40,19 +40,19 @@ pub enum Crashes {
 
 /// Everything that can be chosen about crash cycles.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[command(mut_arg("dir", |arg| arg.default_value(DEFAULT_TORTURE_DIR)))]
 #[command(mut_arg("keep", |arg| arg.help(KEEP)))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// Crashes.
-    #[arg(long, value_name = "N", default_value = "20", value_parser = count::<u32>)]
-    pub cycles: u32,
+    #[arg(long, default_value = "20")]
+    pub(crate) cycles: u32,
     /// File system of the cluster.
-    #[arg(long, value_name = "FS", default_value = "both")]
+    #[arg(long, default_value = "both")]
     pub fs: FileSystems,
     /// Options that the clusters' file systems are mounted with, beside noatime, e.g. data=writeback,nodelalloc; with one
     /// file system only.
-    #[arg(long, value_name = "LIST")]
+    #[arg(long)]
     pub mount_options: Option<MountOptions>,
     /// Fill free space with a pattern before each load that a shutdown ends, and count after it blocks that show it: in files that
     /// somebody wrote beside the server and never synced, and in the server's. ext4 shows them with
@@ -63,25 +63,22 @@ pub struct Options {
     #[arg(long, value_name = "HOW", default_value = "both")]
     pub crash: Crashes,
     /// Rows of the table; half of them are there at the start.
-    #[arg(long, value_name = "N", default_value = "300000", value_parser = count::<u32>)]
-    pub rows: u32,
+    #[arg(long, default_value = "300000")]
+    pub rows: u64,
     /// Connections that write.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = count::<u32>)]
+    #[arg(long, default_value = "4")]
     pub clients: u32,
     /// Longest time under load before a crash; the shortest is 1 s.
-    #[arg(long, value_name = "S", default_value = "8")]
+    #[arg(long, default_value = "8")]
     pub seconds: Seconds,
     /// Write operations per second that the device takes until the crash, or none; so that much is unflushed then. Where
     /// caps are not in the root group of cgroup v1, there is none.
-    #[arg(long = "data-iops", value_name = "N|none", default_value = "1000")]
+    #[arg(long = "data-iops", default_value = "1000")]
     pub iops: Limit<u32>,
-    /// Size of the device of each file system.
-    #[arg(long, value_name = "SIZE", default_value = "2GB")]
-    pub size: Size,
-    /// Seed of all random choices; the report tells which it was [default: a random one].
-    #[arg(long, value_name = "N", value_parser = count::<u64>,
-          default_value_t = fastrand::u64(..1 << 32), hide_default_value = true)]
-    pub seed: u64,
+    #[arg(long, default_value = "2GB")]
+    pub(crate) size: Size,
+    #[arg(long)]
+    pub(crate) seed: u64,
     /// Crash two servers as well that don't sync as they should, one with fsync=off, one whose checkpointer's fsync of the
     /// table does nothing (by strace); it fails unless the losses are detected.
     #[arg(long)]
@@ -103,7 +100,7 @@ impl Options {
         range("clients", self.clients, 1, 50)?;
         range("seconds", self.seconds.0, 2, 3600)?;
         // Rows have about 150 bytes with their index entry, are there several times, and WAL needs room, too.
-        let needed = Size((512 << 20) + u64::from(self.rows) * 1000);
+        let needed = Size((512 << 20) + self.rows * 1000);
         if self.size < needed {
             return Err(Failure::Usage(format!(
                 "--size {}: {} rows need {}MB",

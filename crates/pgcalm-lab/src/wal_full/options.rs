@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::contestant::Contestant;
-use crate::options::{CapWay, Common, VolumeLayout, count, each_once, named, one_of, range, rows, serialize_names};
+use crate::options::{CapWay, Common, VolumeLayout, declared, each_once, named, one_of, range, serialize_names};
 use crate::trouble::{Scheduled, Trouble, WAL_KEPT};
 use crate::wal_full::CONTESTANTS;
 use crate::{Limit, Seconds, Size, contest};
@@ -13,6 +13,7 @@ use pgcalm_host::Failure;
 
 /// Everything that can be chosen.
 #[derive(Debug, Clone, Args, Serialize)]
+#[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
     /// What keeps WAL, separated by commas: archive-down, slot, slow-standby; `pgcalm lab list` tells of them among troubles.
@@ -21,24 +22,21 @@ pub struct Options {
     #[serde(serialize_with = "serialize_names")]
     pub kind: Vec<&'static Trouble>,
     /// Who takes part, separated by commas: stock, shadow, on.
-    #[arg(long, value_name = "LIST", default_value = "stock,shadow,on", value_delimiter = ',',
+    #[arg(long, default_value = "stock,shadow,on",
           value_parser = |name: &str| one_of(&CONTESTANTS, "contestant", name), hide_possible_values = true)]
     #[serde(serialize_with = "serialize_names")]
     pub contestants: Vec<&'static Contestant>,
     /// Load of each run, at most. WAL is kept from second 20 on, or a quarter, until a minute before the end, or half of the rest.
-    #[arg(long, value_name = "S", default_value = "600")]
+    #[arg(long, default_value = "600")]
     pub seconds: Seconds,
-    /// Connections of the load.
-    #[arg(long, value_name = "N", default_value = "8", value_parser = count::<u32>)]
-    pub clients: u32,
-    /// Rows of the table, about 125 bytes each with its index.
-    #[arg(long, value_name = "N", default_value = "8000000", value_parser = rows::<u64>)]
-    pub rows: u64,
-    /// shared_buffers of all servers.
-    #[arg(long, value_name = "SIZE", default_value = "1GB")]
-    pub shared_buffers: Size,
+    #[arg(long, default_value = "8")]
+    pub(crate) clients: u32,
+    #[arg(long, default_value = "8000000")]
+    pub(crate) rows: u64,
+    #[arg(long, default_value = "1GB")]
+    pub(crate) shared_buffers: Size,
     /// Size of the WAL device, which has no caps without --volume; max_wal_size is a quarter of it.
-    #[arg(long, value_name = "SIZE", default_value = "4GB")]
+    #[arg(long, default_value = "4GB")]
     pub wal_size: Size,
     /// What every scenario has.
     #[command(flatten)]

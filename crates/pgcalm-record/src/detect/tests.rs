@@ -79,14 +79,18 @@ impl Made {
 
     fn hung(&mut self, seconds: usize) -> &mut Self {
         for waited in 0..seconds {
-            let mut instance = self.instance(EVEN);
-            instance.sampled_ms = None;
-            instance.rates = None;
-            instance.activity = None;
-            instance.reachability = Reachability::Hung { seconds: waited as f64 + 3.0 };
-            self.sample(vec![instance]);
+            self.hung_for(waited as f64 + 3.0);
         }
         self
+    }
+
+    fn hung_for(&mut self, seconds: f64) {
+        let mut instance = self.instance(EVEN);
+        instance.sampled_ms = None;
+        instance.rates = None;
+        instance.activity = None;
+        instance.reachability = Reachability::Hung { seconds };
+        self.sample(vec![instance]);
     }
 }
 
@@ -168,6 +172,23 @@ fn a_volume_that_hangs_has_all_its_seconds() {
     assert_eq!(incident.longest_wait_seconds, 30.0);
     assert!(incident.lost_commits >= 2800.0, "{}", incident.lost_commits);
     assert!(incident.sentence.contains("did not answer"), "{}", incident.sentence);
+}
+
+#[test]
+fn a_recorder_that_hardly_gets_a_processor_counts_all_of_a_hang() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN);
+    let begin = made.time_ms;
+    // Asked at once; samples after 5 and 9 seconds, then one that was asked for after 12.
+    for at in [5, 9] {
+        made.time_ms = begin + (at - 1) * 1000;
+        made.hung_for(at as f64 - 0.1);
+    }
+    made.time_ms = begin + 12_000;
+    made.seconds(10, EVEN);
+    let incident = &made.incidents[0];
+    assert_eq!((incident.started_ms - begin, incident.seconds), (1100, 12.0));
+    assert!(incident.lost_commits > 850.0, "{}", incident.lost_commits);
 }
 
 #[test]

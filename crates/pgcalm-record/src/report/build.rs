@@ -48,7 +48,7 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
     let window = Window { during: bad.clone(), before, usual: open.usual, stuck: &stuck };
     let mut verdicts = verdict::judge(&window);
     let first = (!verdicts.is_empty()).then(|| verdicts.remove(0));
-    let (started_ms, ended_ms) = (during[0].time_ms, during[during.len() - 1].time_ms);
+    let (started_ms, ended_ms) = (started_ms(&during), ended_ms(open));
     let fresh = || bad.iter().filter(|second| second.answer == Answer::Fresh);
     let worst = fresh().filter_map(|second| second.commits).min_by(f64::total_cmp);
     let held_sessions = bad.iter().map(|second| second.held().max(second.slow)).max().unwrap_or(0);
@@ -65,7 +65,7 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
         server_version: subject.version.clone(),
         started_ms,
         ended_ms,
-        // The last bad sample stands for the second before it.
+        // The first bad sample stands for the second before it.
         seconds: (ended_ms.saturating_sub(started_ms) as f64 / 1000.0).round() + 1.0,
         ended_by: ended_by.map(str::to_string),
         usual_commits_per_second: (open.usual.commits > 0.0).then_some(open.usual.commits),
@@ -90,6 +90,23 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
     }
 }
 
+/// The first second's end. A recorder that gets no processor takes few samples: since when a server hangs is told by each of them.
+fn started_ms(during: &[&Second]) -> u64 {
+    let hung = during.iter().find(|second| matches!(second.answer, Answer::Hung(_)));
+    let hung_ms = hung.map_or(u64::MAX, |second| second.asked_ms + 1000);
+    during[0].time_ms.min(hung_ms)
+}
+
+/// The last bad second's end; of a server that hung, when it was asked for what it answered again.
+fn ended_ms(open: &Open) -> u64 {
+    let last = &open.seconds[open.last].0;
+    let next = open.seconds[open.last + 1..].iter().find(|(second, _)| second.answer != Answer::Silent);
+    match (last.answer, next) {
+        (Answer::Hung(_), Some((next, _))) if next.answer == Answer::Fresh => next.asked_ms.max(last.time_ms),
+        _ => last.time_ms,
+    }
+}
+
 /// Commits fewer than usual in the bad seconds.
 pub fn lost_commits(open: &Open) -> f64 {
     let mut lost = 0.0;
@@ -97,11 +114,12 @@ pub fn lost_commits(open: &Open) -> f64 {
         let step = at
             .checked_sub(1)
             .map_or(1.0, |before| second.time_ms.saturating_sub(open.seconds[before].0.time_ms) as f64 / 1000.0);
-        let commits = match second.answer {
-            Answer::Fresh => second.commits.unwrap_or(open.usual.commits),
-            Answer::Silent | Answer::Hung(_) | Answer::Away => 0.0,
+        let (commits, longest) = match second.answer {
+            Answer::Fresh => (second.commits.unwrap_or(open.usual.commits), LONGEST_STEP),
+            Answer::Hung(seconds) => (0.0, seconds),
+            Answer::Silent | Answer::Away => (0.0, LONGEST_STEP),
         };
-        lost += (open.usual.commits - commits).max(0.0) * step.min(LONGEST_STEP);
+        lost += (open.usual.commits - commits).max(0.0) * step.min(longest);
     }
     lost
 }

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pgcalm_host::HostRoot;
+use pgcalm_monitor::model::{Instance, Reachability, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{Limits, Reader};
 use pgcalm_record::{place, recorder};
@@ -65,6 +66,13 @@ fn incidents(directory: &Path) -> Vec<Incident> {
     Reader::open(directory).and_then(|reader| reader.incidents(0)).unwrap_or_default()
 }
 
+/// Those of a queue for a lock: a host that has other things to do stalls in other ways as well.
+fn pile_ups(directory: &Path) -> Vec<Incident> {
+    let mut incidents = incidents(directory);
+    incidents.retain(|incident| incident.cause == Cause::LockPileUp);
+    incidents
+}
+
 /// Clients that each update a row of their own, again and again.
 fn load(servers: &Servers, server: usize, clients: usize) -> Vec<Running> {
     servers.sql(
@@ -83,17 +91,11 @@ fn load(servers: &Servers, server: usize, clients: usize) -> Vec<Running> {
     (0..clients).map(client).collect()
 }
 
-/// Seconds of the record in which commits were seen.
-fn seconds_with_commits(directory: &Path) -> usize {
+/// Samples of the record in which this holds of the instance.
+fn samples(directory: &Path, holds: impl Fn(&Instance) -> bool) -> usize {
     let mut count = 0;
-    let read = Reader::open(directory).and_then(|reader| {
-        reader.samples(0, u64::MAX, |host| {
-            let busy = |instance: &pgcalm_monitor::model::Instance| {
-                instance.rates.is_some_and(|rates| rates.commits_per_second > 5.0)
-            };
-            count += usize::from(host.instances.iter().any(busy));
-        })
-    });
+    let read = Reader::open(directory)
+        .and_then(|reader| reader.samples(0, u64::MAX, |host| count += usize::from(host.instances.iter().any(&holds))));
     if read.is_ok() { count } else { 0 }
 }
 
@@ -108,27 +110,32 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
     let connect = format!("host={} user=postgres", servers.socket("recorded").display());
     let _load = load(&servers, server, 4);
     let recorder = Recorder::start(directory.path(), &connect);
-    wait_for("what is usual", || seconds_with_commits(directory.path()) > 30);
-    assert_eq!(incidents(directory.path()), []);
+    let commits = |instance: &Instance| instance.rates.is_some_and(|rates| rates.commits_per_second > 5.0);
+    wait_for("what is usual", || samples(directory.path(), commits) > 22);
+    assert_eq!(pile_ups(directory.path()), []);
     // Held until the client's input ends, idle in its transaction.
     let mut psql = servers.servers[server].psql();
     let mut holder = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut input = holder.stdin.take().unwrap();
     input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
     input.flush().unwrap();
-    thread::sleep(Duration::from_secs(8));
+    let locked = |instance: &Instance| {
+        let waits = instance.activity.as_ref().map(|activity| activity.sessions_by_cause());
+        waits.is_some_and(|waits| waits.get(&WaitCause::Lock) == Some(&4))
+    };
+    wait_for("five seconds of the queue", || samples(directory.path(), locked) >= 5);
     drop(input);
     holder.wait().unwrap();
-    wait_for("the incident", || !incidents(directory.path()).is_empty());
-    let incident = incidents(directory.path()).remove(0);
-    assert_eq!(incident.cause, Cause::LockPileUp, "{incident:#?}");
+    wait_for("the incident", || !pile_ups(directory.path()).is_empty());
+    let incident = pile_ups(directory.path()).remove(0);
     assert!(incident.sentence.contains("idle in transaction"), "{}", incident.sentence);
-    assert!((4.0..30.0).contains(&incident.seconds), "{}", incident.seconds);
+    // Samples are a second apart, or more.
+    assert!(incident.seconds >= 4.0 && incident.ended_by.is_none(), "{incident:#?}");
     assert_eq!(incident.held_sessions, 4);
     drop(recorder);
     // What was written once is there after the end, the minute before included.
-    let incident = incidents(directory.path()).remove(0);
-    assert!(incident.timeline.len() > 30, "{}", incident.timeline.len());
+    let incident = pile_ups(directory.path()).remove(0);
+    assert!(incident.timeline.len() > 22 + 4, "{}", incident.timeline.len());
 }
 
 #[test]
@@ -141,20 +148,23 @@ fn a_server_that_is_stopped_by_a_signal_hangs_and_the_recorder_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let connect = format!("host={} user=postgres", servers.socket("hangs").display());
     let recorder = Recorder::start(directory.path(), &connect);
-    wait_for("answers", || {
-        Reader::open(directory.path()).is_ok_and(|reader| reader.range().is_ok_and(|it| it.is_some()))
-    });
+    wait_for("answers", || samples(directory.path(), |instance| instance.reachability.is_reachable()) > 0);
     let signal = |signal| {
         for pid in servers.family(server) {
             let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal);
         }
     };
     signal(rustix::process::Signal::STOP);
-    thread::sleep(Duration::from_secs(12));
+    // The session is given up after ten seconds: the server hangs all the same.
+    let hangs = |instance: &Instance| match instance.reachability {
+        Reachability::Hung { seconds } => seconds > 12.0,
+        _ => false,
+    };
+    wait_for("a server that hangs", || samples(directory.path(), hangs) > 0);
     signal(rustix::process::Signal::CONT);
-    wait_for("the incident", || !incidents(directory.path()).is_empty());
-    let incident = incidents(directory.path()).remove(0);
-    assert!(incident.seconds >= 9.0, "{}", incident.seconds);
+    let whole = || incidents(directory.path()).into_iter().find(|incident| incident.seconds >= 12.0);
+    wait_for("an incident with all of it", || whole().is_some());
+    let incident = whole().unwrap();
     assert_eq!(incident.cause, Cause::Unknown, "nothing shows that a signal stopped it");
     drop(recorder);
 }

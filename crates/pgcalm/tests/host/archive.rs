@@ -4,7 +4,6 @@
 use crate::lab_run;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use pgcalm_host::{HostRoot, block_device};
@@ -18,8 +17,7 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     if !need::met("archiving", &[need::ROOT, need::ANY_SERVER]) {
         return;
     }
-    let dir = Dir(PathBuf::from(format!("/var/tmp/pgcalm-test-{}-archive", std::process::id())));
-    fs::create_dir(&dir.0).unwrap();
+    let dir = Dir::new("archive");
     let json = dir.0.join("report.json");
     let html = dir.0.join("report.html");
     let arguments = [

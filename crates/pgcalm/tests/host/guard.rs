@@ -47,7 +47,7 @@ fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("guard");
+    let dir = Dir::with_tables("guard");
     // The table's pages are more than the WAL volume holds: logged whole once after a checkpoint's start, they fill it, unless that
     // checkpoint ends. At 100 operations per second it does not.
     let (code, last, report) = guard(
@@ -85,7 +85,7 @@ fn a_run_without_overload_fails_and_has_the_other_cases_all_the_same() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("guard-idle");
+    let dir = Dir::with_tables("guard-idle");
     let (code, last, report) = guard(
         &dir.0,
         &[

@@ -15,9 +15,10 @@ use rustix::process::{Pid, Signal};
 
 use lab_run::{Dir, Running, can_run, host, lab, leftovers, sysctls};
 
-/// A run of stock PostgreSQL on a tiny table.
+/// A run of stock PostgreSQL on a tiny table. Devices are written over before, and for each second of load there is room.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
-    let mut arguments = vec!["run", "checkpoint", "--rows", "20000", "--contestants", "stock"];
+    let mut arguments = vec!["run", "checkpoint", "--rows", "20000", "--wal-size", "256MB"];
+    arguments.extend(["--contestants", "stock"]);
     arguments.extend(more);
     lab(&arguments, dir)
 }
@@ -62,7 +63,7 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("report");
+    let dir = Dir::with_tables("report");
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let running = Running::start(tiny_run(
         &dir.0,
@@ -194,7 +195,7 @@ fn caps_in_the_servers_own_group_hold_its_own_writes() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("own");
+    let dir = Dir::with_tables("own");
     let json = dir.0.join("report.json");
     let mut running = Running::start(tiny_run(
         &dir.0,
@@ -235,7 +236,7 @@ fn a_rate_is_what_clients_begin_at_most() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("rate");
+    let dir = Dir::with_tables("rate");
     let json = dir.0.join("report.json");
     let running =
         Running::start(tiny_run(&dir.0, &["--seconds", "6", "--rate", "40", "--json", json.to_str().unwrap()]));
@@ -258,7 +259,7 @@ fn sigint_in_any_phase_takes_everything_down() {
     let dir = Dir::new("sigint");
     for phase in ["loading", "making devices", "restoring", "measuring"] {
         let before = sysctls();
-        let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "600", "--sysctl", "roomy"]));
+        let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "60", "--sysctl", "roomy"]));
         running.wait_for(phase);
         let numbers = device_numbers(&dir.0);
         if phase == "measuring" {
@@ -273,6 +274,7 @@ fn sigint_in_any_phase_takes_everything_down() {
         assert!(last.contains("interrupted"), "{phase}: {last}");
         assert_clean(&dir.0, &numbers);
         assert_eq!(sysctls(), before, "{phase}");
+        dir.take_tables();
     }
 }
 
@@ -287,7 +289,7 @@ fn clean_removes_what_kill_9_left() {
         &dir.0,
         &[
             "--seconds",
-            "600",
+            "60",
             "--sysctl",
             "roomy",
             "--data-max-io",
@@ -321,8 +323,8 @@ fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("crash");
-    let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "600"]));
+    let dir = Dir::with_tables("crash");
+    let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "60"]));
     running.wait_for("measuring");
     thread::sleep(Duration::from_secs(1));
     let numbers = device_numbers(&dir.0);
@@ -397,7 +399,7 @@ fn a_setting_that_the_server_refuses_is_shown_in_the_servers_words() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("setting");
+    let dir = Dir::with_tables("setting");
     let (status, last) = Running::start(tiny_run(&dir.0, &["--set", "no_such_setting=1"])).end();
     assert_eq!(status.code(), Some(1), "{last}");
     assert!(last.contains("no_such_setting"), "{last}");

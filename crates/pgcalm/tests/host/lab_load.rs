@@ -20,7 +20,8 @@ fn can_run() -> bool {
 
 /// A run of stock PostgreSQL for five seconds.
 fn run(dir: &Path, load: &[&str]) -> Output {
-    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "2000"];
+    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "20000"];
+    arguments.extend(["--wal-size", "512MB"]);
     arguments.extend(load);
     patiently(&mut lab(&arguments, dir))
 }
@@ -119,7 +120,7 @@ fn tpcc_and_read70_pass() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("tpcc");
+    let dir = Dir::with_tables("tpcc");
     for load in ["tpcc", "read70"] {
         let (report, _) = report(&dir.0, &["--load", load]);
         assert_eq!(report.settings["load"], load);
@@ -150,7 +151,7 @@ fn a_script_has_the_tables_of_its_preparation() {
     report(&dir.0, &arguments);
     let names = templates(&dir.0);
     assert_eq!(names.len(), 2, "{names:?}");
-    assert!(names[0].contains("-mine-rows2000-"), "{names:?}");
+    assert!(names[0].contains("-mine-rows20000-"), "{names:?}");
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_command_that_fails_or_does_nothing_is_named_with_its_last_words() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("fails");
+    let dir = Dir::with_tables("fails");
     for (load, code, words) in [
         (
             "sh -c 'echo first >&2; echo \"no such scenario\" >&2; exit 4'",
@@ -199,17 +200,17 @@ fn clean_ends_a_command_that_kill_9_left() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("left");
+    let dir = Dir::with_tables("left");
     // What it starts goes elsewhere, to a session of its own.
     let mark = format!("86{}", std::process::id());
     let load = format!("sh -c 'cd /; setsid sleep {mark} & wait'");
-    let arguments =
-        ["run", "checkpoint", "--contestants", "stock", "--seconds", "600", "--rows", "2000", "--load", &load];
+    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "60", "--rows", "20000"];
+    arguments.extend(["--wal-size", "256MB", "--load", &load]);
     let mut child = start_until(&mut lab(&arguments, &dir.0), || !marked(&mark).is_empty());
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert_eq!(marked(&mark).len(), 1);
-    let output = patiently(&mut lab(&["clean", "--templates"], &dir.0));
+    let output = patiently(&mut lab(&["clean"], &dir.0));
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(marked(&mark), Vec::<i32>::new());
 }

@@ -77,7 +77,7 @@ fn reads_and_writes_share_the_limits_of_a_volume() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("volume");
+    let dir = Dir::with_tables("volume");
     let json = dir.0.join("report.json");
     let running =
         Running::start(run_on_volume(&dir.0, &["--seconds", "6", "--warm-up", "2", "--json", json.to_str().unwrap()]));
@@ -109,14 +109,14 @@ fn what_a_killed_run_on_a_volume_has_left_is_removed_by_clean() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("volume-kill");
-    let mut running = Running::start(run_on_volume(&dir.0, &["--seconds", "60"]));
+    let dir = Dir::with_tables("volume-kill");
+    let mut running = Running::start(run_on_volume(&dir.0, &["--seconds", "20"]));
     running.wait_for("measuring");
     thread::sleep(Duration::from_secs(1));
     running.signal(Signal::KILL);
     running.child.wait().unwrap();
     assert_ne!(leftovers(&dir.0), Vec::<String>::new());
-    let output = patiently(&mut lab(&["clean", "--templates"], &dir.0));
+    let output = patiently(&mut lab(&["clean"], &dir.0));
     assert!(output.status.success(), "{output:?}");
     assert_clean(&dir.0);
 }
@@ -126,7 +126,7 @@ fn a_server_is_up_until_it_is_interrupted() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("up");
+    let dir = Dir::with_tables("up");
     let mut running = Running::start(lab(
         &[
             "up",
@@ -185,7 +185,7 @@ fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("volume-mistakes");
+    let dir = Dir::with_tables("volume-mistakes");
     for (more, code, expected) in [
         (&["--memory", "900GB"][..], 3, "MiB available"),
         (&["--volume", "gp4"], 2, "gp3"),

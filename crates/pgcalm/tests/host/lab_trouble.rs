@@ -25,6 +25,8 @@ fn run(dir: &Path, more: &[&str]) -> Running {
         "checkpoint",
         "--rows",
         "200000",
+        "--wal-size",
+        "1GB",
         "--clients",
         "2",
         "--drain",
@@ -77,7 +79,7 @@ fn what_is_asked_for_happens_and_the_run_goes_on() {
     if !can_run() || !need::met("caps that halve", &[need::ROOT_GROUP_CAPS]) {
         return;
     }
-    let dir = Dir::new("trouble");
+    let dir = Dir::with_tables("trouble");
     let mut running = run(
         &dir.0,
         &[
@@ -137,7 +139,7 @@ fn the_modules_process_is_stopped_and_stock_runs_undisturbed() {
     if !can_run() || !need::met("trouble of the module", &[need::MODULE]) {
         return;
     }
-    let dir = Dir::new("trouble-module");
+    let dir = Dir::with_tables("trouble-module");
     let running = run(
         &dir.0,
         &[

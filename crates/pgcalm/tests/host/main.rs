@@ -1,4 +1,4 @@
-//! What runs the lab, of which there is one on a host, or sets, judges or traces what all of the host does: one after the other.
+//! What runs the lab, of which there is one on a host, and what sets, judges or traces a server on a device of its own.
 
 mod archive;
 mod doctor;

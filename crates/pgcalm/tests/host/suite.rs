@@ -17,7 +17,8 @@ use lab_run::{Dir, patiently, signal};
 const SUITE: &str = r#"
 title = "Tiny rows"
 [defaults]
-rows = 1000
+rows = 20000
+wal-size = "512MB"
 contestants = ["stock"]
 [[matrix]]
 [matrix.axes]
@@ -79,7 +80,7 @@ fn results_stay_and_only_what_is_missing_is_run() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("suite");
+    let dir = Dir::with_tables("suite");
     let at = |name: &str| dir.0.join(name);
     let (json, html, markdown) = (at("suite.json"), at("suite.html"), at("suite.md"));
     fs::write(at("suite.toml"), SUITE).unwrap();
@@ -129,23 +130,23 @@ fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("suite-sigint");
+    let dir = Dir::with_tables("suite-sigint");
     let text = SUITE
-        .replace("[3, 4]", "[3, 600]")
+        .replace("[3, 4]", "[3, 60]")
         .replace("[[row]]\nname = \"broken\"\nseconds = 3\nset = [\"max_wal_size=nonsense\"]\n", "");
     fs::write(dir.0.join("suite.toml"), text).unwrap();
     let (code, said) = end(&dir.0, &["--rows", "3"]);
     assert_eq!(code, Some(0), "{said}");
     let mut child =
         suite(&dir.0, &["--json", "/dev/null"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Row 3 is there, so this is in row 600, whatever it is at.
+    // Row 3 is there, so this is in row 60, whatever it is at.
     thread::sleep(Duration::from_secs(4));
     signal(&child, Signal::INT);
     let status = child.wait().unwrap();
     // 1: another lab was at work all the time.
     assert!(matches!(status.code(), Some(130 | 1)), "{status}");
     assert!(dir.0.join("results/3.json").exists());
-    assert!(!dir.0.join("results/600.json").exists());
+    assert!(!dir.0.join("results/60.json").exists());
     for left in ["pgcalm-lab.json", "pgcalm-data.img", "pgcalm-run"] {
         assert!(!dir.0.join(left).exists(), "{left}");
     }

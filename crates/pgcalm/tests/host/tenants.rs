@@ -115,7 +115,7 @@ fn a_run_reports_every_instance() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("tenants");
+    let dir = Dir::with_tables("tenants");
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let messages = dir.0.join("messages");
     let command =
@@ -183,7 +183,7 @@ fn sigint_and_kill_9_leave_nothing_behind() {
     if !can_run() {
         return;
     }
-    let dir = Dir::new("tenants-end");
+    let dir = Dir::with_tables("tenants-end");
     let messages = dir.0.join("messages");
     for signal in [Signal::INT, Signal::KILL] {
         let options = ["--seconds", "600", "--instance-memory", "96MB", "--instance-cpus", "0.5"];

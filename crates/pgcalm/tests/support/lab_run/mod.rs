@@ -2,10 +2,13 @@
 // Each of the two test programs has its own copy, and one does not need all of it.
 #![allow(dead_code)]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -22,19 +25,49 @@ pub fn host() -> HostRoot {
     HostRoot::default()
 }
 
-/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket.
-pub struct Dir(pub PathBuf);
+/// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket; and whether it shares tables.
+pub struct Dir(pub PathBuf, Cell<bool>);
 
 impl Dir {
     pub fn new(test: &str) -> Self {
         let path = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-{test}", std::process::id()));
         fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(path, Cell::new(false))
+    }
+
+    /// With what tests before have loaded; those after it have what this one loads.
+    pub fn with_tables(test: &str) -> Self {
+        let dir = Self::new(test);
+        dir.take_tables();
+        dir
+    }
+
+    /// Takes what tests before have loaded.
+    pub fn take_tables(&self) {
+        let _ = fs::rename(TABLES.as_path(), self.tables());
+        self.1.set(true);
+    }
+
+    fn tables(&self) -> PathBuf {
+        self.0.join("pgcalm-templates")
     }
 }
 
+/// The loaded tables that no test uses now. Nobody drops a static: a shell removes them when this process ends, however it does.
+static TABLES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let path = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-tables", std::process::id()));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read -r end; rm -rf \"$0\""]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::null());
+    // Its input ends with this process.
+    std::mem::forget(shell.stderr(Stdio::null()).process_group(0).spawn().unwrap());
+    path
+});
+
 impl Drop for Dir {
     fn drop(&mut self) {
+        if self.1.get() && !thread::panicking() {
+            let _ = fs::rename(self.tables(), TABLES.as_path());
+        }
         // For the case that the test has failed half-way.
         let _ = lab(&["clean", "--templates"], &self.0).output();
         let _ = fs::remove_dir_all(&self.0);

@@ -1,0 +1,279 @@
+//! What a rule knows of what else there is, and what it says to do.
+
+use super::*;
+
+#[test]
+fn the_wait_before_a_flush_is_half_of_what_one_takes() {
+    let mut facts = Host::new().facts();
+    calm(&mut facts).wal_flush_seconds = Some(0.0013);
+    wal_cap(&mut facts, 3000);
+    facts.sample.as_mut().unwrap().wal_flushes_per_second = Some(2000.0);
+    facts.sample.as_mut().unwrap().commits_per_second = Some(4000.0);
+    let commands = |facts: &Facts| find(&rules::judge(facts.clone()), "commit-delay").commands.clone();
+    assert!(commands(&facts)[0].contains("commit_delay = '650'"), "{:?}", commands(&facts));
+    server(&mut facts).pg_calm = None;
+    assert_eq!(commands(&facts), ["pg_test_fsync"]);
+}
+
+#[test]
+fn an_archive_that_stands_still_is_not_called_slow_and_one_that_cant_hang_is_none() {
+    let judge = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        let archiver = &mut server(&mut facts).archiver;
+        archiver.ready_files = Some(65);
+        archiver.oldest_ready_seconds = Some(3600.0);
+        archiver.last_archived_seconds = Some(3600.0);
+        change(&mut facts);
+        rules::judge(facts)
+    };
+    let found = |change| {
+        let report = judge(change);
+        let ids = ids(&report).into_iter().map(str::to_string);
+        ids.filter(|id| id.starts_with("archive")).collect::<Vec<_>>()
+    };
+    // The queue is the consequence, and a faster archiver no cure.
+    assert_eq!(found(|_| {}), ["archiver-hangs"]);
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = None), ["archiver-hangs"]);
+    let report = judge(|_| {});
+    let evidence = &find(&report, "archiver-hangs").evidence;
+    assert!(evidence[0].contains("3600 s"), "{evidence:?}");
+    // It fails: that has an end, again and again.
+    assert_eq!(
+        found(|f| {
+            let archiver = &mut server(f).archiver;
+            archiver.last_failed = true;
+            archiver.last_failed_seconds = Some(5.0);
+        }),
+        ["archiver-failing"]
+    );
+    // What waited while the server was down, or what it is slow at.
+    assert_eq!(found(|f| server(f).up_seconds = Some(30.0)), ["archive-backlog"]);
+    assert_eq!(found(|f| server(f).archiver.last_archived_seconds = Some(1.0)), ["archive-backlog"]);
+    // A standby archives with always only.
+    assert_eq!(found(|f| server(f).in_recovery = true), [""; 0]);
+    // Without the privilege it can't be told.
+    let report = judge(|f| {
+        let archiver = &mut server(f).archiver;
+        archiver.ready_files = None;
+        archiver.oldest_ready_seconds = None;
+    });
+    let unanswered: Vec<&str> = report.unanswered.iter().map(|u| u.rule.as_str()).collect();
+    assert_eq!(unanswered, ["archiver-hangs", "archive-backlog"]);
+}
+
+#[test]
+fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
+    let host = Host::new();
+    host.sysctl("dirty_background_ratio", 40);
+    host.sysctl("dirty_ratio", 70);
+    host.sysctl("dirty_expire_centisecs", 30_000);
+    let mut facts = host.facts();
+    set(&mut facts, "checkpoint_flush_after", "32");
+    set(&mut facts, "backend_flush_after", "32");
+    calm(&mut facts);
+    assert_eq!(ids(&rules::judge(facts.clone())), [""; 0]);
+    // One that does less than its mode says does not.
+    calm(&mut facts).degraded = Some("no cachestat".into());
+    let report = rules::judge(facts);
+    find(&report, "dirty-limit-beyond-checkpoint");
+    find(&report, "flush-hints-scatter");
+}
+
+#[test]
+fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
+    let without = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        change(&mut facts);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(without(|_| {}));
+    assert!(!without(|f| set(f, "archive_mode", "on")));
+    assert!(!without(|f| server(f).standbys = Some(vec![fake::standby(Some("near"))])));
+    let guard = |f: &mut Facts, limit: &str, mode: &str| {
+        for (name, value) in [("pg_calm_guard.max_lag", limit), ("pg_calm_guard.mode", mode)] {
+            let setting = pgcalm_doctor::facts::Setting { value: value.into(), ..Default::default() };
+            server(f).settings.insert(name.into(), setting);
+        }
+    };
+    let with_guard = |limit: &str, mode: &str| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_mode", "off");
+        server(&mut facts).standbys = Some(vec![fake::standby(None)]);
+        guard(&mut facts, limit, mode);
+        let report = rules::judge(facts);
+        ids(&report).contains(&"standby-without-slot")
+    };
+    assert!(with_guard("", "on"));
+    assert!(with_guard("near = 64MB", "shadow"));
+    assert!(!with_guard("near = 64MB", "on"));
+}
+
+#[test]
+fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_up_is_not() {
+    let judged = |before, after| {
+        let mut facts = Host::new().facts();
+        lag(&mut facts, before, after);
+        rules::judge(facts)
+    };
+    // 1 MB per second is made; 20 MB more are 30 s, at 1 MB per second.
+    let report = judged(7_000_000, 10_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(evidence.ends_with("what it shows is 30 s old in 20 s"), "{evidence}");
+    let report = judged(37_000_000, 40_000_000);
+    let evidence = &find(&report, "standby-falls-behind").evidence[0];
+    assert!(evidence.ends_with("older than 30 s"), "{evidence}");
+    let report = judged(40_000_000, 37_000_000);
+    assert!(!ids(&report).contains(&"standby-falls-behind"));
+}
+
+#[test]
+fn a_standby_waits_for_data_pages_where_they_share_its_disk_unless_pg_calm_is_on() {
+    let host = Host::new();
+    host.link("srv/pg/pg_wal", "/srv/wal");
+    host.write("srv/wal/x", "");
+    // 2 GB of pages at 3000 per second are 87 s.
+    let mut facts = host.facts();
+    server(&mut facts).in_recovery = true;
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "replication-timeout-under-cap");
+    assert!(finding.evidence[0].contains("scattered dirty pages"), "{:?}", finding.evidence);
+    calm(&mut facts);
+    let report = rules::judge(facts);
+    assert!(!ids(&report).contains(&"replication-timeout-under-cap"));
+}
+
+#[test]
+fn each_degraded_state_has_its_way_out() {
+    let mut facts = facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "the writeback worker does not respond: the server's flush hints are obeyed, and nothing waits for it; \
+             no cap of the data directory's device is known: pages are only watched"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(evidence.contains("/proc/PID/stack"), "{evidence}");
+    assert!(evidence.contains("set pg_calm.write_iops"), "{evidence}");
+    assert!(!evidence.contains("archive_status"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| {
+        calm(f).degraded = Some(
+            "circuit breaker: gaps are not bridged, since the device wrote 10.9 times what pages and WAL account for \
+             while they were, and 1.2 times while they were not"
+                .into(),
+        )
+    });
+    let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
+    assert!(evidence.contains("with what the volume allows"), "{evidence}");
+    facts = self::facts("pg-calm-degraded", |f| calm(f).degraded = Some("something new".into()));
+    assert_eq!(find(&judge(&facts), "pg-calm-degraded").evidence.len(), 1);
+}
+
+#[test]
+fn commands_are_exact() {
+    let commands = |rule: &str| {
+        let case = cases().into_iter().find(|case| case.rule == rule).unwrap();
+        find(&judge(&case), rule).commands.clone()
+    };
+    assert_eq!(commands("dirty-writeback-interval"), ["sysctl -w vm.dirty_writeback_centisecs=500"]);
+    assert_eq!(commands("device-dirty-limit"), ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]);
+    assert_eq!(commands("writeback-throttling"), ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]);
+    assert_eq!(commands("max-wal-size"), ["ALTER SYSTEM SET max_wal_size = '2048MB';", "SELECT pg_reload_conf();"]);
+    // A quarter of 16 GB, smaller than the databases.
+    assert_eq!(
+        commands("shared-buffers-small"),
+        ["ALTER SYSTEM SET shared_buffers = '4GB';", "-- then restart the server"]
+    );
+    assert_eq!(
+        commands("slot-inactive"),
+        ["SELECT pg_drop_replication_slot('gone'); -- if whoever read it is gone for good"]
+    );
+}
+
+#[test]
+fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
+    let mut facts = Host::new().facts();
+    facts.sample.as_mut().unwrap().wal_bytes_per_second = Some(50e6);
+    let report = rules::judge(facts.clone());
+    let finding = find(&report, "max-wal-size");
+    // 50 MB/s for 300 s, times 1.9 and 1.5.
+    assert_eq!(finding.changes[0].to.as_deref(), Some("40GB"));
+    facts.host.as_mut().unwrap().wal_file_system.as_mut().unwrap().available_bytes = 60 * GIB;
+    let report = rules::judge(facts);
+    let finding = find(&report, "max-wal-size");
+    assert!(!finding.reversible);
+    assert_eq!(finding.changes, []);
+    assert!(finding.evidence.iter().any(|e| e.contains("too little")), "{:?}", finding.evidence);
+}
+
+#[test]
+fn averages_over_a_short_time_do_not_count() {
+    let mut facts = Host::new().facts();
+    // A cluster that was just made.
+    let wal = &mut server(&mut facts).wal;
+    (wal.seconds, wal.buffers_full) = (Some(3.0), 1000);
+    let report = rules::judge(facts.clone());
+    assert_eq!(ids(&report), [""; 0]);
+    assert_eq!(report.unanswered[0].rule, "wal-buffers-full");
+    facts.sample = None;
+    let report = rules::judge(facts);
+    assert!(report.unanswered.iter().any(|u| u.rule == "max-wal-size"));
+}
+
+#[test]
+fn reports_of_pg_calm_tell_checkpoints_by_wal_from_those_by_command() {
+    let mut facts = Host::new().facts();
+    server(&mut facts).checkpoints.requested = 1000;
+    find(&rules::judge(facts.clone()), "max-wal-size");
+    let module = calm(&mut facts);
+    (module.checkpoints, module.checkpoints_by_wal) = (100, 50);
+    let report = rules::judge(facts.clone());
+    assert!(report.clear.iter().any(|id| id == "max-wal-size"));
+    calm(&mut facts).checkpoints = 100;
+    server(&mut facts).pg_calm.as_mut().unwrap().checkpoints_by_wal = 51;
+    find(&rules::judge(facts), "max-wal-size");
+}
+
+#[test]
+fn what_a_reload_cannot_do_is_only_printed() {
+    let mut facts = Host::new().facts();
+    set(&mut facts, "fsync", "off");
+    let setting = server(&mut facts).settings.get_mut("fsync").unwrap();
+    setting.source = "command line".into();
+    let report = rules::judge(facts);
+    let finding = find(&report, "fsync-off");
+    assert!(!finding.reversible);
+    assert!(finding.commands.iter().any(|c| c.contains("command line")));
+    assert_eq!(rules::changes(&report, &[]), []);
+}
+
+#[test]
+fn of_two_findings_that_change_the_same_thing_the_worst_decides() {
+    let mut facts = Host::new().facts();
+    let room = &mut facts.host.as_mut().unwrap().wal_file_system;
+    room.as_mut().unwrap().available_bytes = 10 * GIB;
+    set(&mut facts, "max_wal_size", &(12 * 1024).to_string());
+    server(&mut facts).checkpoints.requested = 1000;
+    let report = rules::judge(facts);
+    find(&report, "wal-disk-small");
+    find(&report, "max-wal-size");
+    let changes = rules::changes(&report, &[]);
+    let of_it: Vec<_> = changes.iter().filter(|c| c.name == "max_wal_size").collect();
+    assert_eq!(of_it.len(), 1);
+    // Half of the 11 GB that there are.
+    assert_eq!(of_it[0].to.as_deref(), Some("6GB"));
+    assert_eq!(rules::changes(&report, &["fsync-off".into()]), []);
+    assert_eq!(of_it[0].target, Target::Setting);
+}
+
+#[test]
+fn a_memory_limit_above_the_memory_is_none() {
+    let mut facts = Host::new().facts();
+    let host = facts.host.as_mut().unwrap();
+    host.memory_limit = Known::Is(Some(MemoryLimit { bytes: 1 << 40, file: "/x".into() }));
+    host.memory_bytes = Some(300 * MIB);
+    let report = rules::judge(facts);
+    assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
+}
