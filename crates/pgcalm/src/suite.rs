@@ -16,7 +16,7 @@ use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::{Found, Given, Results, Row, Stamp, Suite};
 
 use crate::args::suite::{FailOnVerdict, SuiteArgs};
-use crate::args::{Cli, LabVerb, ScenarioArgs, Verb};
+use crate::args::{Cli, LabVerb, Verb};
 use crate::{output, usage};
 
 /// A row that can be run.
@@ -335,6 +335,7 @@ mod tests {
     use pgcalm_lab::suite::report::{Comparison, Verdict};
 
     use super::*;
+    use crate::args::ScenarioArgs;
     use crate::exit;
 
     fn args() -> SuiteArgs {
