@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: test-integrations arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -49,10 +49,16 @@ test: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
 
-# Tests of the lab that make test leaves out because each takes a minute or more; as root, about seven minutes
-test-long: deps
+# Tests of the lab that make test leaves out because each takes a minute or more, then test-integrations; as root, about twelve minutes
+test-long: deps build
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	cargo test --package pgcalm --test host -- replica:: lab:: wal_full:: --ignored --test-threads=1 --nocapture
+	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations
+
+# With Patroni, pgBackRest, PgBouncer, Prometheus and Alertmanager, or NAMES="patroni", for real (bench/integrations); as root, five minutes
+NAMES ?=
+test-integrations: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations $(NAMES)
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
