@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: test-integrations arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -60,6 +60,10 @@ NAMES ?=
 test-integrations: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations $(NAMES)
 
+# The manifests of docs/kubernetes against Kubernetes' schemas
+test-kubernetes:
+	@bench/test-kubernetes
+
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
 	@bench/test-versions $(VERSIONS)
@@ -74,6 +78,14 @@ test-packages: deps build
 RELEASE_KEY ?=
 release: deps
 	@RELEASE_KEY='$(RELEASE_KEY)' bench/release
+
+# OCI images of what make release has made, in target/images, without a daemon
+images: deps
+	@bench/images
+
+# Such images of this tree, unpacked and run; as root
+test-images: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/test-images
 
 # What make release has made, in clean Debians 12, 13 and the newest, signed, in an empty folder and in a server for arm64; as root, a quarter of an hour
 # the first time, then two minutes
