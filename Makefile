@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -49,10 +49,20 @@ test: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
 
-# Tests of the lab that make test leaves out because each takes a minute or more; as root, about seven minutes
-test-long: deps
+# Tests of the lab that make test leaves out because each takes a minute or more, then test-integrations; as root, about twelve minutes
+test-long: deps build
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	cargo test --package pgcalm --test host -- replica:: lab:: wal_full:: --ignored --test-threads=1 --nocapture
+	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations
+
+# With Patroni, pgBackRest, PgBouncer, Prometheus and Alertmanager, or NAMES="patroni", for real (bench/integrations); as root, five minutes
+NAMES ?=
+test-integrations: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations $(NAMES)
+
+# The manifests of docs/kubernetes against Kubernetes' schemas
+test-kubernetes:
+	@bench/test-kubernetes
 
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
@@ -68,6 +78,14 @@ test-packages: deps build
 RELEASE_KEY ?=
 release: deps
 	@RELEASE_KEY='$(RELEASE_KEY)' bench/release
+
+# OCI images of what make release has made, in target/images, without a daemon
+images: deps
+	@bench/images
+
+# Such images of this tree, unpacked and run; as root
+test-images: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/test-images
 
 # What make release has made, in clean Debians 12, 13 and the newest, signed, in an empty folder and in a server for arm64; as root, a quarter of an hour
 # the first time, then two minutes

@@ -1,12 +1,15 @@
 //! `pgcalm export`: the latest sample over HTTP, and in a file.
 
+pub mod alive;
 mod http;
 mod textfile;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::export::alive::{Lives, StallSource};
 use crate::export::http::Listener;
 use crate::export::textfile::Textfile;
 use crate::model::{Host, Reachability};
@@ -32,6 +35,8 @@ pub struct ExportOptions {
     pub interval: Duration,
     /// Where incidents are counted.
     pub incidents: Option<IncidentSource>,
+    /// Why servers are busy, for `/alive`.
+    pub stalls: Option<StallSource>,
 }
 
 /// A running exporter.
@@ -40,7 +45,7 @@ pub struct Exporter {
     // Dropped first: it reads from the monitor.
     listener: Option<Listener>,
     textfile: Option<Textfile>,
-    monitor: std::sync::Arc<Monitor>,
+    lives: Arc<Lives>,
     interval: Duration,
 }
 
@@ -53,15 +58,16 @@ impl Exporter {
     /// be read.
     pub fn start(options: ExportOptions) -> anyhow::Result<Self> {
         let textfile = options.textfile.map(Textfile::new).transpose()?;
-        let monitor = std::sync::Arc::new(Monitor::start(Options {
+        let monitor = Arc::new(Monitor::start(Options {
             connect: options.connect,
             interval: options.interval,
             history: None,
             incidents: options.incidents,
             ..Options::default()
         })?);
-        let listener = options.listen.map(|address| Listener::start(address, &monitor)).transpose()?;
-        Ok(Self { listener, textfile, monitor, interval: options.interval })
+        let lives = Arc::new(Lives::new(monitor, options.stalls));
+        let listener = options.listen.map(|address| Listener::start(address, &lives)).transpose()?;
+        Ok(Self { listener, textfile, lives, interval: options.interval })
     }
 
     /// Where it listens: the port that the kernel chose for port 0.
@@ -80,19 +86,20 @@ impl Exporter {
     pub fn run(&self, stop: impl Fn() -> bool, say: impl Fn(&str)) -> anyhow::Result<()> {
         let Some(textfile) = &self.textfile else {
             while !stop() {
+                self.lives.look();
                 std::thread::sleep(POLL);
             }
             return Ok(());
         };
         let begin = Instant::now();
-        while !stop() && begin.elapsed() < FIRST_ANSWERS && !all_answered(&self.monitor.latest()) {
+        while !stop() && begin.elapsed() < FIRST_ANSWERS && !all_answered(&self.lives.monitor().latest()) {
             std::thread::sleep(POLL);
         }
         let mut next = Instant::now();
         let mut said = String::new();
         while !stop() {
             if Instant::now() >= next {
-                let text = metrics::classic(&self.monitor.latest());
+                let text = metrics::classic(&self.lives.monitor().latest());
                 let error = textfile.write(&text).err().map_or_else(String::new, |error| format!("{error:#}"));
                 if error != said && !error.is_empty() {
                     say(&error);
@@ -100,6 +107,7 @@ impl Exporter {
                 said = error;
                 next = (next + self.interval).max(Instant::now());
             }
+            self.lives.look();
             std::thread::sleep(POLL);
         }
         textfile.remove()

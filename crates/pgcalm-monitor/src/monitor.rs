@@ -83,6 +83,18 @@ struct Shared {
 struct State {
     stop: bool,
     latest: Arc<Host>,
+    ways: Arc<Vec<Way>>,
+}
+
+/// How an instance can be looked at between two samples.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    /// Its name in the samples.
+    pub name: String,
+    /// Where it listens; `None` if nowhere.
+    pub address: Option<Address>,
+    /// Its postmaster's process id and start, if that is seen.
+    pub postmaster: Option<(i32, u64)>,
 }
 
 impl Monitor {
@@ -96,7 +108,7 @@ impl Monitor {
         let mut assembler = Assembler::new(options.clone())?;
         let first = assembler.assemble()?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { stop: false, latest: Arc::new(first) }),
+            state: Mutex::new(State { stop: false, latest: Arc::new(first), ways: Arc::new(assembler.ways()) }),
             changed: Condvar::new(),
             history: History::new(options.history.unwrap_or(HistoryLimits { bytes: 0, span: Duration::ZERO })),
         });
@@ -111,6 +123,12 @@ impl Monitor {
     /// The latest sample. Never waits for a server.
     pub fn latest(&self) -> Arc<Host> {
         Arc::clone(&self.shared.lock().latest)
+    }
+
+    /// The latest sample, and the ways to its instances.
+    pub(crate) fn latest_with_ways(&self) -> (Arc<Host>, Arc<Vec<Way>>) {
+        let state = self.shared.lock();
+        (Arc::clone(&state.latest), Arc::clone(&state.ways))
     }
 
     /// The samples so far; empty unless [`Options::history`] asked for them.
@@ -175,7 +193,11 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
             // Nothing but a lack of memory keeps a sample out.
             let _ = shared.history.push(&host);
         }
-        shared.lock().latest = Arc::new(host);
+        let ways = Arc::new(assembler.ways());
+        let mut state = shared.lock();
+        state.latest = Arc::new(host);
+        state.ways = ways;
+        drop(state);
         shared.changed.notify_all();
     }
 }
@@ -189,6 +211,7 @@ struct Watched {
     local: bool,
     /// Whether it has been looked for on this host since it told where its files are.
     located: bool,
+    address: Option<Address>,
     watcher: Option<Watcher>,
     host: Option<HostInstance>,
     volumes: Vec<Volume>,
@@ -223,6 +246,7 @@ impl Assembler {
                 port: Some(address.port()),
                 local: address.is_local(),
                 located: false,
+                address: Some(address.clone()),
                 watcher: Some(start_watcher(address, &options)?),
                 host: None,
                 volumes: Vec::new(),
@@ -241,6 +265,15 @@ impl Assembler {
             load: Load::default(),
             looked: None,
         })
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        let way = |watched: &Watched| Way {
+            name: watched.name.clone(),
+            address: watched.address.clone(),
+            postmaster: watched.host.as_ref().map(|host| (host.postmaster.pid, host.postmaster.start_ticks)),
+        };
+        self.watched.iter().map(way).collect()
     }
 
     fn assemble(&mut self) -> anyhow::Result<Host> {
@@ -327,19 +360,15 @@ impl Assembler {
                 continue;
             }
             let name = self.name(&server);
+            let address = server.place.as_ref().map(address::of_found).transpose()?;
             self.watched.push(Watched {
                 key: server.key,
                 name,
                 port: server.port,
                 local: true,
                 located: false,
-                watcher: match &server.place {
-                    Some(found) => {
-                        let address = address::of_found(found)?;
-                        Some(start_watcher(address, &self.options)?)
-                    }
-                    None => None,
-                },
+                watcher: address.clone().map(|address| start_watcher(address, &self.options)).transpose()?,
+                address,
                 host: server.instance,
                 volumes: Vec::new(),
                 missing: Vec::new(),

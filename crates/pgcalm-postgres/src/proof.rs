@@ -131,6 +131,11 @@ impl Postmaster {
 }
 
 impl Socket {
+    /// The file that it is.
+    pub fn handle(&self) -> &OwnedFd {
+        &self.handle
+    }
+
     /// A directory in which the socket has the name that a server's has: the library takes a path only, and what lies at
     /// the server's may have been replaced since.
     pub fn directory(&self, port: u16) -> io::Result<TempDir> {

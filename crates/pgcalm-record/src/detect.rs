@@ -117,11 +117,11 @@ impl Detector {
         step
     }
 
-    /// Instances that are held now, and since when.
-    pub fn open(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.servers.iter().filter_map(|(name, server)| {
-            let open = server.open.as_ref()?;
-            Some((name.as_str(), open.seconds[open.first].0.time_ms))
+    /// What holds users now, as far as it can be told already.
+    pub fn going_on(&self) -> impl Iterator<Item = Incident> {
+        self.servers.values().filter_map(|server| {
+            let open = server.open.as_ref().filter(|open| open.last < open.seconds.len())?;
+            Some(build::incident(&server.subject, open, None))
         })
     }
 

@@ -1,13 +1,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pgcalm_monitor::export::alive::{Stall, StallSource};
 use pgcalm_monitor::export::{ExportOptions, Exporter};
 use pgcalm_trace::stop::Stop;
 
 use crate::args::export::ExportArgs;
 use crate::output;
 use pgcalm_monitor::IncidentSource;
+use pgcalm_record::detect::Detector;
 use pgcalm_record::store::Reader;
 
 /// As postgres_exporter's, which it stands in for.
@@ -27,6 +29,7 @@ pub fn run(args: ExportArgs) -> anyhow::Result<()> {
         connect: args.servers.connect,
         interval: args.interval,
         incidents: args.record.map(incidents),
+        stalls: Some(stalls()),
     })?;
     if let Some(address) = exporter.address() {
         output::say(&format!("pgcalm export: http://{address}/metrics"));
@@ -43,5 +46,22 @@ fn incidents(directory: PathBuf) -> IncidentSource {
     IncidentSource(Arc::new(move || {
         let counted = Reader::open(&directory).and_then(|reader| reader.counts());
         counted.unwrap_or_default()
+    }))
+}
+
+/// Judges the samples as the recorder does, whether it runs or not.
+fn stalls() -> StallSource {
+    let detector = Mutex::new(Detector::default());
+    StallSource(Arc::new(move |host| {
+        // Where it stopped half way it begins anew with the next sample.
+        let mut detector = detector.lock().unwrap_or_else(PoisonError::into_inner);
+        detector.push(host);
+        let stall = |incident: pgcalm_record::incident::Incident| Stall {
+            server: incident.server,
+            started_ms: incident.started_ms,
+            cause: incident.cause.name(),
+            sentence: incident.sentence,
+        };
+        detector.going_on().map(stall).collect()
     }))
 }

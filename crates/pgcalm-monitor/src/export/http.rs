@@ -1,4 +1,4 @@
-//! `GET /metrics`.
+//! `GET /metrics` and `GET /alive`.
 //!
 //! Each connection carries one request: nothing that stands behind it is ever taken for another one, whatever a proxy before this
 //! made of its length.
@@ -21,13 +21,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use crate::export::alive::Lives;
 use crate::export::usage;
-use crate::{Monitor, metrics};
+use crate::metrics;
 use pgcalm_host::Failure;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What there is, for who asks for something else.
+const PATHS: &str = "the metrics are at /metrics, whether servers are alive is at /alive\n";
 
 /// Connections at a time; more wait until one of these has ended.
 const CONNECTIONS: usize = 64;
@@ -51,7 +56,7 @@ pub struct Listener {
 
 impl Listener {
     /// Starts answering with what the monitor has.
-    pub fn start(address: SocketAddr, monitor: &Arc<Monitor>) -> Result<Self, Failure> {
+    pub fn start(address: SocketAddr, lives: &Arc<Lives>) -> Result<Self, Failure> {
         let bind = || {
             let listener = std::net::TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -67,10 +72,10 @@ impl Listener {
             TcpListener::from_std(listener).map_err(failed)?
         };
         let (stop, stopped) = oneshot::channel();
-        let monitor = Arc::clone(monitor);
+        let lives = Arc::clone(lives);
         let thread = thread::Builder::new()
             .name("pgcalm http".to_string())
-            .spawn(move || runtime.block_on(serve(listener, monitor, stopped)))
+            .spawn(move || runtime.block_on(serve(listener, lives, stopped)))
             .map_err(failed)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
@@ -90,7 +95,7 @@ impl Drop for Listener {
 }
 
 /// Accepts connections until `stopped`.
-async fn serve(listener: TcpListener, monitor: Arc<Monitor>, mut stopped: oneshot::Receiver<()>) {
+async fn serve(listener: TcpListener, lives: Arc<Lives>, mut stopped: oneshot::Receiver<()>) {
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -106,8 +111,8 @@ async fn serve(listener: TcpListener, monitor: Arc<Monitor>, mut stopped: onesho
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let monitor = Arc::clone(&monitor);
-        let service = service_fn(move |request| answer(request, Arc::clone(&monitor)));
+        let lives = Arc::clone(&lives);
+        let service = service_fn(move |request| answer(request, Arc::clone(&lives)));
         let connection = http1::Builder::new()
             .keep_alive(false)
             .timer(TokioTimer::new())
@@ -122,30 +127,43 @@ async fn serve(listener: TcpListener, monitor: Arc<Monitor>, mut stopped: onesho
     let _ = timeout(LAST_ANSWERS, graceful.shutdown()).await;
 }
 
-fn answer<B>(request: Request<B>, monitor: Arc<Monitor>) -> impl Future<Output = Result<Response<String>, Infallible>> {
+fn answer<B>(request: Request<B>, lives: Arc<Lives>) -> impl Future<Output = Result<Response<String>, Infallible>> {
     let response = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/metrics") => {
-            let host = monitor.latest();
-            match accepts_openmetrics(&request) {
+            let host = lives.monitor().latest();
+            Some(match accepts(&request, "application/openmetrics-text") {
                 true => text(StatusCode::OK, OPENMETRICS, metrics::openmetrics(&host)),
                 false => text(StatusCode::OK, CLASSIC, metrics::classic(&host)),
-            }
+            })
         }
-        (&Method::GET | &Method::HEAD, "/") => {
-            text(StatusCode::OK, PLAIN, "pgcalm export: the metrics are at /metrics\n".to_string())
-        }
-        (&Method::GET | &Method::HEAD, _) => {
-            text(StatusCode::NOT_FOUND, PLAIN, "not found; the metrics are at /metrics\n".to_string())
-        }
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_string()),
+        (&Method::GET | &Method::HEAD, "/alive") => None,
+        (&Method::GET | &Method::HEAD, "/") => Some(text(StatusCode::OK, PLAIN, format!("pgcalm export: {PATHS}"))),
+        (&Method::GET | &Method::HEAD, _) => Some(text(StatusCode::NOT_FOUND, PLAIN, format!("not found; {PATHS}"))),
+        _ => Some(text(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_string())),
     };
-    std::future::ready(Ok(response))
+    let json = accepts(&request, JSON);
+    let server = request.uri().query().and_then(|query| query.strip_prefix("server=")).map(str::to_string);
+    async move {
+        match response {
+            Some(response) => Ok(response),
+            None => Ok(alive(&lives, server.as_deref(), json).await),
+        }
+    }
 }
 
-/// Prometheus prefers OpenMetrics and says so; others get the older format.
-fn accepts_openmetrics<B>(request: &Request<B>) -> bool {
+async fn alive(lives: &Arc<Lives>, server: Option<&str>, json: bool) -> Response<String> {
+    let alive = lives.ask(server).await;
+    let status = if alive.alive { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    match serde_json::to_string(&alive) {
+        Ok(document) if json => text(status, JSON, document + "\n"),
+        _ => text(status, PLAIN, alive.to_string()),
+    }
+}
+
+/// Whether it asks for this format by name, as Prometheus does for OpenMetrics; others get the plainer one.
+fn accepts<B>(request: &Request<B>, format: &str) -> bool {
     let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted.into_iter().any(|value| value.contains("application/openmetrics-text"))
+    accepted.into_iter().any(|value| value.contains(format))
 }
 
 fn text(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
@@ -161,11 +179,11 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::Options;
+    use crate::{Monitor, Options};
 
     fn listener() -> Listener {
         let monitor = Arc::new(Monitor::start(Options::default()).unwrap());
-        Listener::start("127.0.0.1:0".parse().unwrap(), &monitor).unwrap()
+        Listener::start("127.0.0.1:0".parse().unwrap(), &Arc::new(Lives::new(monitor, None))).unwrap()
     }
 
     /// All that comes back until the connection is closed.
@@ -190,7 +208,7 @@ mod tests {
             String::new(),
         ] {
             let text = said(&listener, &format!("GET /x HTTP/1.1\r\nHost: a\r\n{headers}\r\n0\r\n\r\n{hidden}"));
-            assert!(!text.contains("the metrics are at /metrics\n") || text.contains(" 404 "), "{headers:?}: {text}");
+            assert!(!text.contains(PATHS) || text.contains(" 404 "), "{headers:?}: {text}");
             assert!(text.matches("HTTP/1.1 ").count() <= 1, "{headers:?}: {text}");
         }
     }
@@ -207,7 +225,11 @@ mod tests {
         assert!(classic.starts_with("HTTP/1.1 200 ") && classic.contains("version=0.0.4"), "{classic}");
         let open = get("/metrics", "text/plain, application/openmetrics-text;version=1.0.0");
         assert!(open.contains("version=1.0.0") && open.ends_with("# EOF\n"), "{open}");
-        assert!(get("/", "*/*").ends_with("the metrics are at /metrics\n"));
+        assert!(get("/", "*/*").ends_with(PATHS));
+        let none = get("/alive?server=nowhere", "*/*");
+        assert!(none.starts_with("HTTP/1.1 503 ") && none.ends_with("no such server runs here\n"), "{none}");
+        let json = get("/alive?server=nowhere", "application/json");
+        assert!(json.ends_with("{\"alive\":false,\"servers\":[]}\n"), "{json}");
         assert!(get("/other", "*/*").starts_with("HTTP/1.1 404 "));
         let close = "Host: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         assert!(said(&listener, &format!("POST /metrics HTTP/1.1\r\n{close}")).starts_with("HTTP/1.1 405 "));

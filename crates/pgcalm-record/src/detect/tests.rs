@@ -101,7 +101,7 @@ fn a_stall_is_one_incident_with_the_minute_before_and_what_followed() {
     let begin = made.time_ms;
     made.seconds(6, STALL).seconds(GOOD_AT_END - 1, EVEN);
     assert_eq!(made.incidents, []);
-    assert_eq!(made.detector.open().map(|(name, _)| name).collect::<Vec<_>>(), ["5432"]);
+    assert_eq!(made.detector.going_on().map(|incident| incident.server).collect::<Vec<_>>(), ["5432"]);
     assert_eq!(made.detector.targets().len(), 1);
     made.seconds(1, EVEN);
     assert_eq!(made.incidents.len(), 1);

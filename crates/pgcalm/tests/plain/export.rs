@@ -265,6 +265,76 @@ fn prometheus_scrapes_two_instances() {
     wait_for("up == 0", || query(&api, "up{job=\"pgcalm\"} == 0").filter(|found| found.len() == 1));
 }
 
+/// Waits until /alive says so of the only server; what it says. Before that it may say anything but `never`.
+fn alive(address: &str, state: &str, never: &str) -> Value {
+    wait_for(state, || {
+        let (status, head, body) = get(address, "/alive", "application/json")?;
+        assert!(head.contains("application/json"), "{head}");
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        let life = answer["servers"][0].clone();
+        assert_ne!(life["state"], never, "{body}");
+        // Only then a probe may end it.
+        assert_eq!(status, if life["state"] == "gone" { 503 } else { 200 }, "{body}");
+        assert_eq!(answer["alive"], status == 200, "{body}");
+        (life["state"] == state).then_some(life)
+    })
+}
+
+#[test]
+fn a_probe_learns_that_a_busy_server_is_alive() {
+    if !support::can_run() {
+        return;
+    }
+    let mut servers = Servers::new();
+    let server = servers.start("probed", &[]);
+    servers.sql(server, "CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
+    let connect = format!("--connect=host={} user=monitor", servers.socket("probed").display());
+    let (mut exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string(), connect]);
+    wait_for("a sample", || {
+        let (_, _, body) = get(&address, "/metrics", "*/*")?;
+        body.lines().any(|line| line.starts_with("pgcalm_up{") && line.ends_with(" 1.0")).then_some(())
+    });
+    let life = alive(&address, "up", "gone");
+    assert_eq!((&life["reason"], &life["since_seconds"]), (&Value::Null, &Value::Null), "{life}");
+
+    // It stalls: nobody of it answers, and its socket takes connections all the same.
+    let family = servers.family(server);
+    let signal = |signal| {
+        for pid in &family {
+            let _ = rustix::process::kill_process(Pid::from_raw(*pid).unwrap(), signal);
+        }
+    };
+    signal(Signal::STOP);
+    let life = wait_for("a verdict", || {
+        let life = alive(&address, "busy", "gone");
+        life["cause"].is_string().then_some(life)
+    });
+    assert!(life["since_seconds"].as_f64().unwrap() >= 3.0, "{life}");
+    assert!(life["reason"].as_str().unwrap().contains("did not answer"), "{life}");
+    let (status, _, text) = get(&address, "/alive", "*/*").unwrap();
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains(": busy, alive, since ") && text.contains(" s, because: "), "{text}");
+    let name = life["server"].as_str().unwrap();
+    assert_eq!(get(&address, &format!("/alive?server={name}"), "*/*").unwrap().0, 200);
+    assert_eq!(get(&address, "/alive?server=another", "*/*").unwrap().0, 503);
+    signal(Signal::CONT);
+    alive(&address, "up", "gone");
+
+    servers.servers[server].stop().unwrap();
+    alive(&address, "gone", "");
+    wait_for("its end", || servers.servers[server].has_ended().unwrap().then_some(()));
+    // It replays WAL for as long as there may be more, and takes nobody in.
+    let data = servers.directory.path().join("probed/data");
+    fs::write(data.join("standby.signal"), "").unwrap();
+    let mut settings = fs::OpenOptions::new().append(true).open(data.join("postgresql.auto.conf")).unwrap();
+    settings.write_all(b"hot_standby = off\n").unwrap();
+    servers.servers[server].start_again().unwrap();
+    let life = alive(&address, "rejecting", "up");
+    assert!(life["reason"].as_str().unwrap().contains("database system"), "{life}");
+    assert!(life["since_seconds"].as_f64().unwrap() > 0.0 && life["recovery_most_seconds"].is_f64(), "{life}");
+    assert_eq!(exporter.terminate(), 0);
+}
+
 #[test]
 fn an_ordinary_user_finds_servers_by_their_sockets() {
     if !support::can_run() {

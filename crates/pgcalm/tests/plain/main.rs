@@ -3,6 +3,7 @@
 mod command_line;
 mod connect;
 mod export;
+mod kubernetes;
 mod lag;
 mod packaging;
 mod predict;

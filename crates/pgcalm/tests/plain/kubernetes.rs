@@ -1,0 +1,125 @@
+//! docs/kubernetes: that its parts fit each other, the program and the docs. What Kubernetes thinks of them says
+//! bench/test-kubernetes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(project().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn manifest(name: &str) -> String {
+    text(&format!("docs/kubernetes/{name}.yaml"))
+}
+
+#[test]
+fn the_alert_rules_are_those_of_the_dashboards() {
+    let rules = text("docs/dashboards/alerts.yml");
+    let (_, rules) = rules.split_once("\ngroups:\n").unwrap();
+    let mut made = "# Made from docs/dashboards/alerts.yml: UPDATE_DOCS=1 cargo test -p pgcalm --test plain kubernetes\n\
+                    apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: pgcalm\nspec:\n  groups:\n"
+        .to_string();
+    for line in rules.lines() {
+        let indent = if line.is_empty() { "" } else { "  " };
+        made.push_str(&format!("{indent}{line}\n"));
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(project().join("docs/kubernetes/prometheusrule.yaml"), &made).unwrap();
+    }
+    assert!(manifest("prometheusrule") == made, "{}", made.lines().next().unwrap());
+}
+
+#[test]
+fn the_pod_monitor_finds_the_exporter() {
+    let (node, monitor) = (manifest("node"), manifest("podmonitor"));
+    let (_, labels) = monitor.split_once("matchLabels:\n").unwrap();
+    let label = labels.lines().next().unwrap().trim();
+    // Of the DaemonSet, of those that it looks for, and of its pods.
+    assert_eq!(node.matches(label).count(), 3, "{label}");
+    assert!(monitor.contains("- port: metrics\n") && node.contains("- name: metrics\n"));
+}
+
+/// The arguments of pgcalm in a manifest, an item a line or all in one.
+fn arguments(manifest: &str) -> Vec<String> {
+    let item = |line: &str| line.trim().strip_prefix("- ").map(str::to_string);
+    let lists = manifest.split("args:\n").skip(1).flat_map(|list| list.lines().map_while(item).collect::<Vec<_>>());
+    let command =
+        manifest.split("command: [/pgcalm/usr/bin/pgcalm, ").skip(1).filter_map(|rest| rest.split(']').next());
+    lists.chain(command.flat_map(|list| list.split(", ").map(str::to_string).collect::<Vec<_>>())).collect()
+}
+
+#[test]
+fn verbs_and_options_are_there() {
+    for (name, expected) in [("node", 1), ("statefulset", 2)] {
+        let arguments = arguments(&manifest(name));
+        let mut help = String::new();
+        let mut verbs = 0;
+        for argument in &arguments {
+            let Some(option) = argument.strip_prefix("--") else {
+                if ["export", "ready-to-stop"].contains(&argument.as_str()) {
+                    let output =
+                        Command::new(env!("CARGO_BIN_EXE_pgcalm")).args([argument, "--help"]).output().unwrap();
+                    assert!(output.status.success(), "{argument}");
+                    help = String::from_utf8(output.stdout).unwrap();
+                    verbs += 1;
+                }
+                continue;
+            };
+            let option = option.split('=').next().unwrap();
+            assert!(help.contains(&format!("--{option} ")), "{name}: --{option} in {arguments:?}");
+        }
+        assert_eq!(verbs, expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_grace_period_is_longer_than_both_times_of_ready_to_stop() {
+    let text = manifest("statefulset");
+    let seconds = text.split("terminationGracePeriodSeconds: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert!(text.contains("--within, 10s, --timeout, 5min"));
+    assert!(seconds.parse::<u32>().unwrap() > 5 * 60 + 10, "{seconds}");
+}
+
+#[test]
+fn the_node_s_settings_are_those_of_the_docs() {
+    let sysctls = "vm.dirty_background_ratio=40 vm.dirty_ratio=60 vm.dirty_expire_centisecs=30000";
+    assert!(text("docs/operate/kernel.md").contains(sysctls));
+    assert!(manifest("node").contains(sysctls));
+}
+
+/// On a host of files: two volumes of pods, one of them mounted twice, and a disk that is none.
+#[test]
+fn volumes_of_pods_share_half_of_the_dirty_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display();
+    let mounts = "36 1 8:16 / /var/lib/kubelet/pods/a/volumes/kubernetes.io~csi/data/mount rw - ext4 /dev/sdb rw\n\
+                  37 1 8:16 / /var/lib/kubelet/pods/b/volumes/kubernetes.io~csi/data/mount rw - ext4 /dev/sdb rw\n\
+                  38 1 8:32 / /var/lib/kubelet/pods/c/volumes/kubernetes.io~csi/wal/mount rw - ext4 /dev/sdc rw\n\
+                  39 1 8:0 / / rw - ext4 /dev/sda rw\n";
+    fs::create_dir_all(dir.path().join("proc/1")).unwrap();
+    fs::write(dir.path().join("proc/1/mountinfo"), mounts).unwrap();
+    for disk in ["8:0", "8:16", "8:32"] {
+        fs::create_dir_all(dir.path().join("sys/class/bdi").join(disk)).unwrap();
+    }
+    let node = manifest("node");
+    let (_, script) = node.split_once("            - |\n").unwrap();
+    let script: Vec<&str> = script.lines().map_while(|line| line.strip_prefix("              ")).collect();
+    let script = script.join("\n");
+    assert!(script.starts_with("sysctl -w vm.") && script.ends_with("done"), "{script}");
+    let script = script
+        .replace("sysctl -w", ":")
+        .replace("/proc/1", &format!("{root}/proc/1"))
+        .replace("/sys/", &format!("{root}/sys/"))
+        .replace("sleep 60", "exit");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let ratio = |disk: &str| fs::read_to_string(dir.path().join("sys/class/bdi").join(disk).join("min_ratio")).ok();
+    assert_eq!(ratio("8:16").as_deref(), Some("25\n"));
+    assert_eq!(ratio("8:32").as_deref(), Some("25\n"));
+    assert_eq!(ratio("8:0"), None);
+}
