@@ -17,9 +17,9 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "shared/shared.h"
-#include "stop_estimate.h"
 #include "utils/builtins.h"
 #include "utils/tuplestore.h"
+#include "writeback/writeback.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
@@ -80,10 +80,11 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmShared *copy = palloc0(sizeof(CalmShared));
 	TupleDesc tupdesc;
-	Datum values[28];
-	bool nulls[28] = {false};
+	Datum values[31];
+	bool nulls[31] = {false};
 	uint64 dirty_buffers;
 	double seconds;
+	bool counted;
 	int column = 0;
 	const char *degraded;
 
@@ -133,13 +134,20 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	values[column++] = counter_datum(&calm_shared->error_latch.errors);
 	nulls[column] = pg_atomic_read_u32(&calm_shared->worker_pid) == 0;
 	values[column++] = Int32GetDatum((int32) pg_atomic_read_u32(&calm_shared->worker_pid));
-	seconds = stop_estimate_seconds(&dirty_buffers);
+	seconds = stop_estimate_seconds(&dirty_buffers, &counted);
 	values[column++] = Int64GetDatum((int64) dirty_buffers);
 	nulls[column] = isnan(seconds);
 	values[column++] = Float8GetDatum(seconds);
+	nulls[column + 1] = isnan(seconds) || calm_stop_target == 0;
+	values[column + 1] = BoolGetDatum(seconds <= calm_stop_target);
 	seconds = recovery_estimate_seconds();
 	nulls[column] = isnan(seconds);
 	values[column++] = Float8GetDatum(seconds);
+	column++;
+	nulls[column] = isnan(seconds) || calm_recovery_target == 0;
+	values[column++] = BoolGetDatum(seconds <= calm_recovery_target);
+	values[column++] = counter_datum(&counters->target_operations);
+	values[column++] = counter_datum(&counters->target_checkpoints);
 	Assert(column == lengthof(values));
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));

@@ -237,6 +237,8 @@ write_ended(int fd, off_t offset, ssize_t length)
 {
 	int save_errno = errno;
 
+	if (length > 0 && MyBackendType == B_CHECKPOINTER)
+		targets_pace_checkpoint(is_data_file_write(*my_wait_event_info));
 	if (length <= 0 || calm_page_map == NULL || !is_data_file_write(*my_wait_event_info))
 		return;
 	checkpoint_stats_written(length);

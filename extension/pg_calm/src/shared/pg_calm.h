@@ -41,6 +41,8 @@ typedef struct CalmCounters
 	pg_atomic_uint64 cleaned_buffers; /* written by the cleaner, before backends have to */
 	pg_atomic_uint64 wal_flushes;     /* by fdatasync or fsync */
 	pg_atomic_uint64 wal_flush_us;    /* how long these took */
+	pg_atomic_uint64 target_operations;  /* targets.c: of buffers written */
+	pg_atomic_uint64 target_checkpoints; /* ... that were requested */
 } CalmCounters;
 
 /* CalmShared.draining: what the checkpointer waits for */
@@ -82,9 +84,10 @@ typedef struct CalmShared
 	 */
 	pg_atomic_uint64 hold_from_pages;
 	pg_atomic_uint64 hold_most_pages;
-	pg_atomic_uint32 other_devices;   /* files on others were written to */
-	pg_atomic_uint32 draining;        /* what the checkpointer waits for, as above */
-	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
+	pg_atomic_uint64 stop_target_pages; /* unflushed pages up to which the cleaner adds to them */
+	pg_atomic_uint32 other_devices;     /* files on others were written to */
+	pg_atomic_uint32 draining;          /* what the checkpointer waits for, as above */
+	pg_atomic_uint64 drain_before_ms;   /* ... until it is flushed that was marked by then */
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */
