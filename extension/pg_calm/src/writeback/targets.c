@@ -48,13 +48,10 @@
 /* Of the worker's limit, how much the cleaner fills the pool, so that both have something to do */
 #define FILL 1.25
 
-/* How long the cleaner writes before it looks at who waits for it */
+/* The cleaner writes for so long before it looks at who waits for it */
 #define STEP_NS 5000000
-
-/* Between looks at WAL */
+/* Between looks at WAL, and after which it is said that a target is not met, or met again */
 #define LOOK_MS 1000
-
-/* After which it is said that a target is not met, or met again */
 #define SETTLED_MS 15000
 
 typedef struct Target
@@ -108,11 +105,11 @@ clean_for_stop(uint64 now_ms)
 {
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
 	static double excess = 0; /* seconds of the device's time that are to be written */
+	static DeviceCaps caps;
 	uint64 until = monotonic_ns() + STEP_NS;
 	uint64 dirty_buffers;
 	double seconds = NAN;
 	bool counted = true;
-	DeviceCaps caps;
 	RelationFile file;
 	uint32 first;
 	uint32 blocks;
@@ -123,12 +120,10 @@ clean_for_stop(uint64 now_ms)
 	{
 		excess = isnan(seconds) ? 0 : seconds - PART * calm_stop_target;
 		judge(&target, seconds, calm_stop_target, now_ms);
+		SpinLockAcquire(&calm_shared->lock);
+		caps = calm_shared->caps;
+		SpinLockRelease(&calm_shared->lock);
 	}
-	if (excess <= 0)
-		return false;
-	SpinLockAcquire(&calm_shared->lock);
-	caps = calm_shared->caps;
-	SpinLockRelease(&calm_shared->lock);
 	while (excess > 0 &&
 	       page_map_unflushed(calm_page_map) < pg_atomic_read_u64(&calm_shared->stop_target_pages))
 	{
@@ -180,7 +175,7 @@ recovery_has_target(void)
 }
 
 static void
-ask_for_checkpoint(uint64 now_ms)
+request_checkpoint(uint64 now_ms)
 {
 	static Target target = {.setting = "pg_calm.recovery_target", .what = "recovery"};
 	static uint64 next_look_ms = 0;
@@ -203,7 +198,7 @@ ask_for_checkpoint(uint64 now_ms)
 bool
 targets_tick(uint64 now_ms)
 {
-	ask_for_checkpoint(now_ms);
+	request_checkpoint(now_ms);
 	return clean_for_stop(now_ms);
 }
 
