@@ -29,7 +29,11 @@ CREATE FUNCTION pg_calm_status(
     OUT worker_pid integer,
     OUT dirty_buffers bigint,
     OUT stop_seconds double precision,
-    OUT recovery_seconds double precision)
+    OUT recovery_seconds double precision,
+    OUT stop_target_met boolean,
+    OUT recovery_target_met boolean,
+    OUT target_operations bigint,
+    OUT target_checkpoints bigint)
 AS 'MODULE_PATHNAME', 'pg_calm_status'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
 
@@ -63,6 +67,10 @@ COMMENT ON COLUMN pg_calm_status.worker_pid IS 'Process ID of the writeback work
 COMMENT ON COLUMN pg_calm_status.dirty_buffers IS 'Dirty shared buffers, counted without locks, at most once per second and session';
 COMMENT ON COLUMN pg_calm_status.stop_seconds IS 'Time that a fast stop would take now: dirty buffers and unflushed pages, merged, at the rate that the device takes them; null if no cap is known';
 COMMENT ON COLUMN pg_calm_status.recovery_seconds IS 'Time that recovery would take after a crash now, or a standby to replay what it has replayed since its last restartpoint: WAL since the redo point at the rate of the last crash recovery, the checkpoint at its end included; null if the server has not recovered since it was started';
+COMMENT ON COLUMN pg_calm_status.stop_target_met IS 'Whether stop_seconds is no more than pg_calm.stop_target; null if that is 0, or nothing is known';
+COMMENT ON COLUMN pg_calm_status.recovery_target_met IS 'Whether recovery_seconds is no more than pg_calm.recovery_target; null if that is 0, or nothing is known';
+COMMENT ON COLUMN pg_calm_status.target_operations IS 'What pg_calm.stop_target costs: operations of dirty buffers that were written for it; some would have been written later in any case';
+COMMENT ON COLUMN pg_calm_status.target_checkpoints IS 'What pg_calm.recovery_target costs: checkpoints that were requested for it';
 
 CREATE FUNCTION pg_calm_regions(
     OUT path text,

@@ -121,6 +121,7 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	targets_define_settings();
 	test_settings_define();
 	MarkGUCPrefixReserved("pg_calm");
 }
@@ -171,6 +172,7 @@ start_shared_memory(void)
 		pg_atomic_init_u32(&shared->let_go, 0);
 		pg_atomic_init_u64(&shared->hold_from_pages, 0);
 		pg_atomic_init_u64(&shared->hold_most_pages, 0);
+		pg_atomic_init_u64(&shared->stop_target_pages, 0);
 		pg_atomic_init_u32(&shared->other_devices, 0);
 		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();

@@ -17,10 +17,10 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "shared/shared.h"
-#include "stop_estimate.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/tuplestore.h"
+#include "writeback/writeback.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_status);
 PG_FUNCTION_INFO_V1(pg_calm_regions);
@@ -42,6 +42,13 @@ static void
 put_seconds(ViewRow *row, double seconds)
 {
 	row_put(row, !isnan(seconds), Float8GetDatum(seconds));
+}
+
+/* Whether it takes no longer than is asked for; null where nothing is, or nobody knows */
+static void
+put_met(ViewRow *row, double seconds, int target)
+{
+	row_put(row, target != 0 && !isnan(seconds), BoolGetDatum(seconds <= target));
 }
 
 /* Why the module does less than its mode says, all there is to tell; or NULL */
@@ -88,6 +95,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	int32 worker_pid = (int32) pg_atomic_read_u32(&calm_shared->worker_pid);
 	uint64 dirty_buffers;
 	double stop_seconds;
+	double recovery_seconds;
+	bool counted;
 	const char *degraded;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -126,10 +135,15 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	put_count(&row, &calm_page_map->full.value);
 	put_count(&row, &calm_shared->error_latch.errors);
 	row_put(&row, worker_pid != 0, Int32GetDatum(worker_pid));
-	stop_seconds = stop_estimate_seconds(&dirty_buffers);
+	stop_seconds = stop_estimate_seconds(&dirty_buffers, &counted);
+	recovery_seconds = recovery_estimate_seconds();
 	row_put(&row, true, Int64GetDatum((int64) dirty_buffers));
 	put_seconds(&row, stop_seconds);
-	put_seconds(&row, recovery_estimate_seconds());
+	put_seconds(&row, recovery_seconds);
+	put_met(&row, stop_seconds, calm_stop_target);
+	put_met(&row, recovery_seconds, calm_recovery_target);
+	put_count(&row, &counters->target_operations);
+	put_count(&row, &counters->target_checkpoints);
 	Assert(row.columns == tupdesc->natts);
 
 	PG_RETURN_DATUM(

@@ -117,6 +117,8 @@ fn amount(value: i64, flags: &str) -> String {
         &[(1024, "GB"), (1, "MB")]
     } else if flags.contains("GUC_UNIT_MS") {
         &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms")]
+    } else if flags.contains("GUC_UNIT_S") {
+        &[(3600, "h"), (60, "min"), (1, "s")]
     } else {
         &[]
     };

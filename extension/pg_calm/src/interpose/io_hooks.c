@@ -209,11 +209,13 @@ write_ended(int fd, off_t offset, ssize_t length)
 {
 	int save_errno = errno;
 	uint32 event = *my_wait_event_info;
+	bool data_file = event == WAIT_EVENT_DATA_FILE_WRITE || event == WAIT_EVENT_DATA_FILE_EXTEND;
 
 	if (length <= 0)
 		return length;
-	if (calm_page_map &&
-	    (event == WAIT_EVENT_DATA_FILE_WRITE || event == WAIT_EVENT_DATA_FILE_EXTEND))
+	if (MyBackendType == B_CHECKPOINTER)
+		targets_pace_checkpoint(data_file);
+	if (calm_page_map && data_file)
 	{
 		checkpoint_stats_written(length);
 		if (calm_mode != CALM_MODE_OFF)

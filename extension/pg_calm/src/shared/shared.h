@@ -49,6 +49,8 @@ typedef struct CalmCounters
 	pg_atomic_uint64 cleaned_buffers;
 	pg_atomic_uint64 wal_flushes;
 	pg_atomic_uint64 wal_flush_us;
+	pg_atomic_uint64 target_operations;  /* of buffers written for pg_calm.stop_target */
+	pg_atomic_uint64 target_checkpoints; /* requested for pg_calm.recovery_target */
 } CalmCounters;
 
 /* Regions that the cleaner may be asked for at a time: one that is flushed next, and one that is cleaned meanwhile */
@@ -86,9 +88,10 @@ typedef struct CalmShared
 	 */
 	pg_atomic_uint64 hold_from_pages;
 	pg_atomic_uint64 hold_most_pages;
-	pg_atomic_uint32 other_devices;   /* files on others were written to */
-	pg_atomic_uint32 draining;        /* file that the checkpointer waits for, or PAGE_MAP_END */
-	pg_atomic_uint64 drain_before_ms; /* ... until it is flushed that was marked by then */
+	pg_atomic_uint64 stop_target_pages; /* unflushed pages up to which the cleaner adds to them */
+	pg_atomic_uint32 other_devices;     /* files on others were written to */
+	pg_atomic_uint32 draining;          /* file that the checkpointer waits for, or PAGE_MAP_END */
+	pg_atomic_uint64 drain_before_ms;   /* ... until it is flushed that was marked by then */
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */

@@ -239,4 +239,35 @@ extern void pool_look(const PoolDue *due, PoolLook *look);
 extern bool pool_start_next(const PoolDue *due, uint64 now_ms);
 extern bool pool_is_done(void);
 
+/* stop_estimate.c */
+
+/* Seconds that a fast stop would take now; NAN: not known.  *counted: buffers were counted for it */
+extern double stop_estimate_seconds(uint64 *dirty_buffers, bool *counted);
+
+/*
+ * Neighbouring blocks that the last count of this process has found dirty; each once, after those
+ * that were handed out last.  False if there are no more.
+ */
+extern bool stop_estimate_next_run(RelationFile *file, uint32 *first, uint32 *blocks);
+
+/* Seconds that recovery after a crash would take now; NAN: not known */
+extern double recovery_estimate_seconds(void);
+
+/* targets.c */
+
+/* GUCs: seconds; 0: no target */
+extern int calm_stop_target;
+extern int calm_recovery_target;
+
+extern void targets_define_settings(void);
+
+/* For the cleaner, as often as it likes.  Whether there is more to do at once */
+extern bool targets_tick(uint64 now_ms);
+
+/* For the worker, at each look, about what has come of the controller */
+extern void targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *control);
+
+/* For the checkpointer, after each of its writes.  Allocates nothing, raises no error, keeps errno */
+extern void targets_pace_checkpoint(bool data_file);
+
 #endif /* PG_CALM_WRITEBACK_H */

@@ -26,6 +26,7 @@
 
 #include <math.h>
 
+#include "writeback.h"
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "base/base.h"
@@ -35,7 +36,6 @@
 #include "map/map.h"
 #include "miscadmin.h"
 #include "shared/shared.h"
-#include "stop_estimate.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 
@@ -60,9 +60,13 @@ typedef struct Dirty
 	double bytes;
 } Dirty;
 
-static int compare(const void *a, const void *b);
-static uint32 region_hash(const uint32 *tag);
-static void count_dirty(const DeviceCaps *caps, uint32 gap, Dirty *dirty);
+/* What the last count has looked at, in order; in a process that counts nothing, untouched memory */
+static uint32 tags[SAMPLE][TAG_WORDS];
+static int count = 0;
+static uint32 run_gap = 0;           /* blocks between neighbours of a run, at most */
+static uint32 handed_out[TAG_WORDS]; /* the last block of stop_estimate_next_run() */
+static int next_run = 0;
+static int not_handed_out = 0;
 
 static int
 compare(const void *a, const void *b)
@@ -85,15 +89,35 @@ region_hash(const uint32 *tag)
 		hash_combine(murmurhash32(tag[2]), tag[BLOCK_WORD] / PAGE_MAP_REGION_BLOCKS));
 }
 
-static void
-count_dirty(const DeviceCaps *caps, uint32 gap, Dirty *dirty)
+static bool
+same_region(const uint32 *a, const uint32 *b)
 {
-	uint32(*tags)[TAG_WORDS] = palloc(SAMPLE * sizeof(*tags));
+	return memcmp(a, b, BLOCK_WORD * sizeof(uint32)) == 0 &&
+	       a[BLOCK_WORD] / PAGE_MAP_REGION_BLOCKS == b[BLOCK_WORD] / PAGE_MAP_REGION_BLOCKS;
+}
+
+/* Blocks of the run that begins with this tag, which becomes that of the next one */
+static uint32
+run_blocks(int *tag)
+{
+	const uint32 *first = tags[*tag];
+	const uint32 *last = first;
+
+	while (++*tag < count && same_region(tags[*tag], first) &&
+	       tags[*tag][BLOCK_WORD] - last[BLOCK_WORD] <= run_gap + 1)
+		last = tags[*tag];
+	return last[BLOCK_WORD] - first[BLOCK_WORD] + 1;
+}
+
+static void
+count_dirty(const DeviceCaps *caps, Dirty *dirty)
+{
 	uint32 mask = 0; /* regions are counted of whose hash these bits are 0 */
-	int count = 0;
-	int first = 0;
+	/* other regions each time, since those that were counted are then cleaned (targets.c) */
+	uint32 salt = murmurhash32((uint32) monotonic_ns());
 
 	memset(dirty, 0, sizeof(*dirty));
+	count = 0;
 	for (int id = 0; id < NBuffers; id++)
 	{
 		BufferDesc *descriptor = GetBufferDescriptor(id);
@@ -110,7 +134,7 @@ count_dirty(const DeviceCaps *caps, uint32 gap, Dirty *dirty)
 			mask = mask * 2 + 1;
 			for (int i = 0; i < count; i++)
 			{
-				if ((region_hash(tags[i]) & mask) == 0)
+				if (((region_hash(tags[i]) ^ salt) & mask) == 0)
 					memmove(tags[kept++], tags[i], sizeof(*tags));
 			}
 			count = kept;
@@ -118,30 +142,48 @@ count_dirty(const DeviceCaps *caps, uint32 gap, Dirty *dirty)
 		if (count == SAMPLE)
 			continue;
 		memcpy(tags[count], &descriptor->tag, sizeof(*tags));
-		if ((region_hash(tags[count]) & mask) == 0)
+		if (((region_hash(tags[count]) ^ salt) & mask) == 0)
 			count++;
 	}
 	qsort(tags, count, sizeof(*tags), compare);
 
-	for (int i = 1; i <= count; i++)
+	for (int tag = 0; tag < count;)
 	{
-		if (i == count || memcmp(tags[i], tags[i - 1], BLOCK_WORD * sizeof(uint32)) != 0 ||
-		    tags[i][BLOCK_WORD] - tags[i - 1][BLOCK_WORD] > gap + 1)
-		{
-			uint64 run = (uint64) (tags[i - 1][BLOCK_WORD] - tags[first][BLOCK_WORD] + 1) * BLCKSZ;
+		uint64 run = (uint64) run_blocks(&tag) * BLCKSZ;
 
-			dirty->operations += device_operations(caps, run);
-			dirty->bytes += run;
-			first = i;
-		}
+		dirty->operations += device_operations(caps, run);
+		dirty->bytes += run;
 	}
 	dirty->operations *= (double) mask + 1;
 	dirty->bytes *= (double) mask + 1;
-	pfree(tags);
+
+	next_run = 0;
+	while (next_run < count && compare(tags[next_run], handed_out) <= 0)
+		next_run++;
+	not_handed_out = count;
+}
+
+bool
+stop_estimate_next_run(RelationFile *file, uint32 *first, uint32 *blocks)
+{
+	int begin;
+
+	if (not_handed_out <= 0)
+		return false;
+	next_run = begin = next_run == count ? 0 : next_run;
+	*blocks = run_blocks(&next_run);
+	*first = tags[begin][BLOCK_WORD];
+	*file =
+		(RelationFile){.relation = CALM_RELATION_ID(tags[begin][0], tags[begin][1], tags[begin][2]),
+	                   .fork = (ForkNumber) tags[begin][3],
+	                   .blocks = PG_UINT32_MAX};
+	not_handed_out -= next_run - begin;
+	memcpy(handed_out, tags[next_run - 1], sizeof(handed_out));
+	return true;
 }
 
 double
-stop_estimate_seconds(uint64 *dirty_buffers)
+stop_estimate_seconds(uint64 *dirty_buffers, bool *counted)
 {
 	static Dirty dirty;
 	static uint64 next_count_ms = 0;
@@ -151,18 +193,18 @@ stop_estimate_seconds(uint64 *dirty_buffers)
 	DeviceCaps caps;
 	double rate;
 	double granted;
-	uint32 gap;
 
 	SpinLockAcquire(&calm_shared->lock);
 	caps = calm_shared->caps;
 	rate = calm_shared->flush_rate;
 	granted = calm_shared->granted_operations;
-	gap = calm_shared->max_gap;
+	run_gap = calm_shared->max_gap;
 	SpinLockRelease(&calm_shared->lock);
 
-	if (began >= next_count_ms)
+	*counted = began >= next_count_ms;
+	if (*counted)
 	{
-		count_dirty(&caps, gap, &dirty);
+		count_dirty(&caps, &dirty);
 		next_count_ms = monotonic_ms();
 		next_count_ms += Max(COUNT_MS, (next_count_ms - began) * COUNT_PART);
 	}

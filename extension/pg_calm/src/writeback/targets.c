@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * targets.c
+ *	  Keeps a fast stop, and recovery after a crash, as short as they are to be.
+ *
+ * pg_calm.stop_target.  What a stop has to write is dirty buffers and unflushed pages
+ * (stop_estimate.c).  Whenever the buffers were counted the cleaner writes those that are too
+ * much, and goes on where it stopped: so each stays dirty as long as it may.  They go into the
+ * pool, no faster than the worker makes room there; so a load feels no more of it than of all
+ * flushing, and one that makes more dirty has a target that is not met.  Of the pool the worker
+ * flushes what is more than half of the target.
+ *
+ * pg_calm.recovery_target.  A checkpoint is requested after so much WAL that recovery takes no
+ * longer even at the end of the next one, until when the redo point stays.  It is max_wal_size's
+ * law (xlog.c, CalculateCheckpointSegments): one that begins after some WAL is to end, by the
+ * server's schedule, after completion_target times as much again.  For that the checkpointer has
+ * to schedule by it (IsCheckpointOnSchedule), so in its process what follows from max_wal_size is
+ * lowered after a buffer is written, when it looks at its schedule.  When it has written WAL it
+ * would request the next one by it (XLogWrite), so it is what it was then.  Before the first
+ * recovery the rate of replay is not known, and a low one is taken.
+ *
+ * Both act in mode on only, the second not on a standby.  Nobody waits for anything here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "base/base.h"
+#include "postmaster/bgwriter.h"
+#include "shared/shared.h"
+#include "utils/guc.h"
+#include "writeback.h"
+
+/* Part of a target that is aimed at: estimates are off by a fifth, and all takes a second to be seen */
+#define PART 0.8
+
+/* Bytes of WAL per second that any server replays, about */
+#define SLOWEST_REPLAY (16.0 * 1024 * 1024)
+
+/* Between checkpoints that are asked for, at least: full-page images would be most of WAL */
+#define LEAST_SEGMENTS 4
+#define LEAST_INTERVAL_MS 30000
+
+/* Of the worker's limit, how much the cleaner fills the pool, so that both have something to do */
+#define FILL 1.25
+
+/* The cleaner writes for so long before it looks at who waits for it */
+#define STEP_NS 5000000
+/* Between looks at WAL, and after which it is said that a target is not met, or met again */
+#define LOOK_MS 1000
+#define SETTLED_MS 15000
+
+typedef struct Target
+{
+	const char *setting;
+	const char *what;
+	uint64 since_ms; /* it was as it was said to be; 0: not seen yet */
+	bool missed;     /* as was said */
+} Target;
+
+int calm_stop_target = 0;
+int calm_recovery_target = 0;
+
+void
+targets_define_settings(void)
+{
+	DefineCustomIntVariable(
+		"pg_calm.stop_target", "Time that a fast stop of the server should take at most.",
+		"Dirty buffers and unflushed pages are kept to what the volume writes in that time. 0 does not. Needs a known cap.",
+		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
+		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one; at least 30s and four WAL segments apart. 0 does not.",
+		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/* Say once that a target is not met, and once that it is again */
+static void
+judge(Target *target, double seconds, int most, uint64 now_ms)
+{
+	bool missed = seconds > most;
+
+	if (most == 0 || isnan(seconds))
+	{
+		target->missed = false;
+		target->since_ms = 0;
+	}
+	else if (missed == target->missed || target->since_ms == 0)
+		target->since_ms = now_ms;
+	else if (now_ms >= target->since_ms + SETTLED_MS)
+	{
+		target->missed = missed;
+		ereport(LOG, (errmsg("pg_calm: %s (%d s) is %s: %s would take %.0f s", target->setting,
+		                     most, missed ? "not met" : "met again", target->what, seconds)));
+	}
+}
+
+/* Whether there is more to do at once */
+static bool
+clean_for_stop(uint64 now_ms)
+{
+	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
+	static double excess = 0; /* seconds of the device's time that are to be written */
+	static DeviceCaps caps;
+	uint64 until = monotonic_ns() + STEP_NS;
+	uint64 dirty_buffers;
+	double seconds = NAN;
+	bool counted = true;
+	RelationFile file;
+	uint32 first;
+	uint32 blocks;
+
+	if (calm_stop_target > 0 && calm_flushes())
+		seconds = stop_estimate_seconds(&dirty_buffers, &counted);
+	if (counted)
+	{
+		excess = isnan(seconds) ? 0 : seconds - PART * calm_stop_target;
+		judge(&target, seconds, calm_stop_target, now_ms);
+		SpinLockAcquire(&calm_shared->lock);
+		caps = calm_shared->caps;
+		SpinLockRelease(&calm_shared->lock);
+	}
+	while (excess > 0 &&
+	       page_map_unflushed(calm_page_map) < pg_atomic_read_u64(&calm_shared->stop_target_pages))
+	{
+		if (monotonic_ns() > until)
+			return true;
+		if (!stop_estimate_next_run(&file, &first, &blocks))
+			excess = 0;
+		else if (buffer_cleaning_write(&file, first, blocks) > 0)
+		{
+			uint32 operations = device_operations(&caps, (uint64) blocks * BLCKSZ);
+
+			excess -= device_seconds(&caps, operations, (double) blocks * BLCKSZ);
+			pg_atomic_fetch_add_u64(&calm_shared->counters.target_operations, operations);
+		}
+	}
+	return false;
+}
+
+void
+targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *control)
+{
+	/* where nothing has been flushed yet: page by page */
+	double rate = isinf(flush_rate) ? 1 / device_seconds(&control->share, 1, BLCKSZ) : flush_rate;
+	double pages = Min(rate * calm_stop_target * PART / 2, (double) control->limit / BLCKSZ);
+
+	if (calm_stop_target > 0 && unflushed > pages)
+		control->too_much = true;
+	pg_atomic_write_u64(&calm_shared->stop_target_pages,
+	                    calm_stop_target > 0 ? (uint64) Max(pages * FILL, 1) : 0);
+}
+
+/* Bytes of WAL from one checkpoint's beginning to the next one's */
+static double
+wal_between_checkpoints(void)
+{
+	double rate;
+
+	SpinLockAcquire(&calm_shared->lock);
+	rate = calm_shared->replay_rate > 0 ? calm_shared->replay_rate : SLOWEST_REPLAY;
+	SpinLockRelease(&calm_shared->lock);
+	return Max(PART * calm_recovery_target * rate / (1 + CheckPointCompletionTarget),
+	           (double) LEAST_SEGMENTS * wal_segment_size);
+}
+
+static bool
+recovery_has_target(void)
+{
+	return calm_recovery_target > 0 && calm_mode == CALM_MODE_ON && !RecoveryInProgress();
+}
+
+static void
+request_checkpoint(uint64 now_ms)
+{
+	static Target target = {.setting = "pg_calm.recovery_target", .what = "recovery"};
+	static uint64 next_look_ms = 0;
+	static uint64 next_checkpoint_ms = 0;
+	bool has_target = recovery_has_target();
+
+	if (now_ms < next_look_ms)
+		return;
+	next_look_ms = now_ms + LOOK_MS;
+	judge(&target, has_target ? recovery_estimate_seconds() : NAN, calm_recovery_target, now_ms);
+	if (!has_target || now_ms < next_checkpoint_ms ||
+	    GetXLogInsertRecPtr() - GetRedoRecPtr() < wal_between_checkpoints())
+		return;
+	/* as the one by time: spread, and in no hurry where another one is under way */
+	RequestCheckpoint(CHECKPOINT_CAUSE_TIME);
+	pg_atomic_fetch_add_u64(&calm_shared->counters.target_checkpoints, 1);
+	next_checkpoint_ms = now_ms + LEAST_INTERVAL_MS;
+}
+
+bool
+targets_tick(uint64 now_ms)
+{
+	request_checkpoint(now_ms);
+	return clean_for_stop(now_ms);
+}
+
+void
+targets_pace_checkpoint(bool data_file)
+{
+	static bool lowered = false;
+	bool lower = data_file && recovery_has_target();
+	int save_errno = errno;
+	double segments;
+
+	if (!lowered && !lower)
+		return;
+	lowered = lower;
+	segments =
+		XLogMBVarToSegs(max_wal_size_mb, wal_segment_size) / (1 + CheckPointCompletionTarget);
+	if (lowered)
+		segments = Min(segments, wal_between_checkpoints() / wal_segment_size);
+	CheckPointSegments = (int) Max(segments, 1);
+	errno = save_errno;
+}
