@@ -11,12 +11,13 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# Segments of 1 MB, which a host that is busy fills in time as well
 my $node = calm_node('wal_ahead', q{
 max_wal_size = 10GB
 checkpoint_timeout = 1h
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
-});
+}, '--wal-segsize=1');
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 
@@ -43,15 +44,17 @@ sub half_filled { return join ' ', glob($node->data_dir . '/pg_wal/xlogtemp.*') 
 
 $node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = off});
 $node->reload;
-write_wal(200);
+write_wal(50);
 cmp_ok(ahead(), '<=', 1, 'mode off: whoever needs a segment makes it');
 $node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = on});
 $node->reload;
-ok(wait_for(sub { write_wal(20); ahead() >= 2 }, 60), 'mode on: the next ones are there before that');
+# What comes next is filled between two bursts, as soon as the cleaner gets to it
+ok(wait_for(sub { write_wal(20); wait_for(sub { ahead() >= 2 }, 3) }, 60),
+	'mode on: the next ones are there before that');
 write_wal(20);
 $node->stop('fast');
 is(half_filled(), '', 'a server that stops leaves none half filled');
-unlike(slurp_file($node->logfile), qr/ERROR|FATAL:(?!.*shutting down)|PANIC/, 'and nothing failed');
+unlike(slurp_file($node->logfile), qr/ERROR|FATAL:(?!.*(shutting down|administrator command))|PANIC/, 'and nothing failed');
 $node->start;
 write_wal(20);
 is($node->safe_psql('postgres', 'SELECT degraded IS NULL OR degraded NOT LIKE \'%worker%\' FROM pg_calm_status'), 't', 'it starts again, and goes on');
