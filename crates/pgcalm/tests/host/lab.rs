@@ -11,6 +11,7 @@ use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{block_device, process, vm_sysctl};
 use pgcalm_lab::contest::report::CapKind;
+use pgcalm_testkit::wait_for;
 use rustix::process::{Pid, Signal};
 
 use lab_run::{Dir, Running, can_run, host, lab, leftovers, sysctls};
@@ -264,8 +265,7 @@ fn sigint_in_any_phase_takes_everything_down() {
         let numbers = device_numbers(&dir.0);
         if phase == "measuring" {
             // Or the rest would prove nothing.
-            thread::sleep(Duration::from_secs(1));
-            assert!(!caps(&numbers).is_empty());
+            wait_for("caps", || !caps(&numbers).is_empty());
             assert_eq!(vm_sysctl::read(&host(), "dirty_ratio").unwrap(), "60");
         }
         running.signal(Signal::INT);
@@ -300,12 +300,11 @@ fn clean_removes_what_kill_9_left() {
         ],
     ));
     running.wait_for("measuring");
-    thread::sleep(Duration::from_secs(1));
-    running.signal(Signal::KILL);
-    running.child.wait().unwrap();
-
     let numbers = device_numbers(&dir.0);
     assert_eq!(numbers.len(), 2);
+    wait_for("caps", || !caps(&numbers).is_empty());
+    running.signal(Signal::KILL);
+    running.child.wait().unwrap();
     assert!(!caps(&numbers).is_empty());
     let left = leftovers(&dir.0);
     assert!(left.len() > 4, "{left:?}");

@@ -189,13 +189,12 @@ fn sigint_and_kill_9_leave_nothing_behind() {
         let options = ["--seconds", "600", "--instance-memory", "96MB", "--instance-cpus", "0.5"];
         let mut child = start(tenants(&dir.0, &options), &messages);
         wait_for(&messages, "measuring");
-        thread::sleep(Duration::from_secs(1));
         let (pools, volumes) = devices(&dir.0);
         let numbers: Vec<String> =
             pools.iter().chain(&volumes).map(|name| block_device::number(&host(), name).unwrap()).collect();
         // Or the rest would prove nothing.
         assert_eq!(volumes.len(), 4, "{pools:?}");
-        assert_eq!(caps(&numbers), 8, "{numbers:?}");
+        pgcalm_testkit::wait_for("caps of all", || caps(&numbers) == 8);
         let limits = instance_limits(child.id());
         assert_eq!(limits.len(), 2);
         for (memory, cpu, programs) in limits {
