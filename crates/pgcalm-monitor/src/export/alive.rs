@@ -21,8 +21,11 @@ use crate::monitor::Way;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Tells what holds users of instances now; gets each sample once.
+pub type Judge = dyn Fn(&Host) -> Vec<Stall> + Send + Sync;
+
+/// A judge, for whoever shows what it says.
 #[derive(Clone)]
-pub struct StallSource(pub Arc<dyn Fn(&Host) -> Vec<Stall> + Send + Sync>);
+pub struct StallSource(pub Arc<Judge>);
 
 impl fmt::Debug for StallSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
