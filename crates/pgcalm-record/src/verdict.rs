@@ -283,8 +283,8 @@ fn name(disk: Option<&Disk>) -> String {
 fn volume_hung(window: &Window) -> Option<Found> {
     use WaitCause::{DataIo, DataSync, OtherIo, Wal, WalLock};
     let is_idle = |disk: &Disk| disk.reads + disk.writes < 1.0;
-    let disks: [(fn(&Second) -> Option<&Disk>, &[WaitCause]); 2] =
-        [(data, &[DataIo, DataSync, OtherIo]), (wal, &[Wal, WalLock])];
+    type Of = fn(&Second) -> Option<&Disk>;
+    let disks: [(Of, &[WaitCause]); 2] = [(data, &[DataIo, DataSync, OtherIo]), (wal, &[Wal, WalLock])];
     for (of, waits) in disks {
         // One that nothing is asked of does nothing, either: sessions wait for it, or, where the server tells nothing, none of its
         // disks does anything.
