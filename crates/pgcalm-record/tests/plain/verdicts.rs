@@ -148,9 +148,13 @@ impl Drop for Limit {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Twice, for what was started meanwhile.
-        for _ in 0..2 {
+        // What was started meanwhile is taken the next time, and who is about to end has to be waited for.
+        for _ in 0..100 {
             self.take(&self.path.with_file_name("cgroup.procs"));
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
         }
     }
 }
