@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
 
 all: build
 
@@ -49,10 +49,12 @@ test: deps
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	@bench/test
 
-# Tests of the lab that make test leaves out because each takes a minute or more, then test-integrations; as root, about twelve minutes
+# Tests of the lab and the recorder that make test leaves out because each takes a minute or more, then test-integrations; as root, about
+# forty minutes
 test-long: deps build
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 	cargo test --package pgcalm --test host -- replica:: lab:: wal_full:: --ignored --test-threads=1 --nocapture
+	cargo test --package pgcalm-record --test plain -- verdicts:: --ignored --test-threads=1 --nocapture
 	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations
 
 # With Patroni, pgBackRest, PgBouncer, Prometheus and Alertmanager, or NAMES="patroni", for real (bench/integrations); as root, five minutes
@@ -186,6 +188,10 @@ bench-scale: deps
 # Does lab volume do what its profiles say; as root, five minutes, wants the machine for itself
 bench-volume: deps build
 	@bench/volume
+
+# What the recorder costs the server and itself; as root, twelve minutes, wants the machine for itself
+bench-record: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/record
 
 # How long a cold cache lasts after a restart, with pgcalm warm, with autoprewarm and with nothing; as root, up to an hour, wants the machine for itself
 bench-warm: deps build

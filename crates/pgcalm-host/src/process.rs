@@ -93,6 +93,24 @@ pub fn kernel_stack(root: &HostRoot, pid: i32) -> Vec<String> {
     text.lines().filter_map(parse_frame).collect()
 }
 
+/// The function that the process sleeps in, for whoever may not read its stack; `None` where the kernel doesn't tell.
+pub fn wait_channel(root: &HostRoot, pid: i32) -> Option<String> {
+    let name = root.read(format!("proc/{pid}/wchan")).ok()?;
+    (!name.is_empty() && name != "0").then_some(name)
+}
+
+/// How often the process has gone to sleep so far: one that has the same number again has not been awake in between.
+pub fn sleeps(root: &HostRoot, pid: i32) -> Option<u64> {
+    let text = root.read(format!("proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
+/// Whether any task of the host waits for I/O at this moment; true where the kernel doesn't tell.
+pub fn any_waits_for_io(root: &HostRoot) -> bool {
+    let text = root.read("proc/stat").unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("procs_blocked ")).is_none_or(|count| count.trim() != "0")
+}
+
 fn parse_frame(line: &str) -> Option<String> {
     // [<0>] folio_wait_bit_common+0x120/0x2a0
     let (_, symbol) = line.split_once("] ")?;
@@ -188,6 +206,15 @@ mod tests {
         assert_eq!(kernel_stack(&root, 5), ["folio_wait_bit_common", "do_fsync", "0xffffffff"]);
         assert_eq!(command_line(&root, 5).unwrap(), "postgres: checkpointer ");
         assert!(kernel_stack(&root, 6).is_empty());
+        fs::write(dir.path().join("proc/5/wchan"), "folio_wait_bit_common").unwrap();
+        fs::write(dir.path().join("proc/5/status"), "Name:\tpostgres\nvoluntary_ctxt_switches:\t150\n").unwrap();
+        assert_eq!((wait_channel(&root, 5).as_deref(), sleeps(&root, 5)), (Some("folio_wait_bit_common"), Some(150)));
+        assert_eq!((wait_channel(&root, 6), sleeps(&root, 6)), (None, None));
+        assert!(any_waits_for_io(&root), "it is not told");
+        for (count, waits) in [(0, false), (2, true)] {
+            fs::write(dir.path().join("proc/stat"), format!("cpu 1 2\nprocs_blocked {count}\n")).unwrap();
+            assert_eq!(any_waits_for_io(&root), waits);
+        }
         assert!(command_line(&root, 6).unwrap_err().is_not_found());
     }
 }

@@ -26,6 +26,7 @@ struct Seen {
     slow: f64,
     logins: f64,
     answer: f64,
+    asleep: f64,
 }
 
 /// What is usual.
@@ -43,6 +44,8 @@ pub struct Usual {
     pub logins: f64,
     /// How long the server's answer to the recorder takes, in seconds.
     pub answer: f64,
+    /// Processes that serve users and have slept uninterruptibly for half a second.
+    pub asleep: f64,
 }
 
 impl Baseline {
@@ -57,6 +60,7 @@ impl Baseline {
             slow: second.slow as f64,
             logins: second.logins,
             answer: second.answer_seconds,
+            asleep: second.looks.users as f64,
         });
         if self.seconds.len() > SPAN {
             self.seconds.pop_front();
@@ -83,6 +87,7 @@ impl Baseline {
             slow: of(|seen| seen.slow),
             logins: of(|seen| seen.logins),
             answer: of(|seen| seen.answer),
+            asleep: of(|seen| seen.asleep),
         })
     }
 }

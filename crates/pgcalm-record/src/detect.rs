@@ -1,8 +1,9 @@
 //! Which seconds were bad for users, and incidents of these.
 //!
 //! A second is bad by what it did to users against what is usual for this server at this load: commits far below the usual while
-//! sessions have work, statements that pile up, a server that takes several times its usual time to answer the recorder, or
-//! does not answer at all. Load that goes away takes its sessions with it, and is no stall.
+//! sessions have work, statements that pile up, processes that serve users and don't come out of the kernel, a server that takes
+//! several times its usual time to answer the recorder, or does not answer at all. Load that goes away takes its sessions with it,
+//! and is no stall.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -69,6 +70,8 @@ struct Server {
     absent: usize,
     last_asked: Option<u64>,
     last_commits: Option<f64>,
+    /// What was seen of its processes since the last second.
+    looks: Looks,
     open: Option<Open>,
     /// The last incident, while what follows it is added.
     after: Option<(Open, Option<&'static str>, usize)>,
@@ -85,8 +88,6 @@ pub struct Open {
     pub last: usize,
     /// What was usual when it began.
     pub usual: Usual,
-    /// Processes that slept uninterruptibly.
-    pub looks: Looks,
 }
 
 impl Detector {
@@ -97,7 +98,8 @@ impl Detector {
             let server = self.servers.entry(instance.identity.name.clone()).or_default();
             server.subject.update(instance);
             server.absent = 0;
-            let second = Second::of(host, instance, server.last_asked);
+            let looks = std::mem::take(&mut server.looks);
+            let second = Second { looks, ..Second::of(host, instance, server.last_asked) };
             server.last_asked = instance.sampled_ms.or(server.last_asked);
             let bad = server.push(second.clone(), &mut step.incidents);
             step.seconds.push((instance.identity.name.clone(), second, bad));
@@ -125,21 +127,21 @@ impl Detector {
         })
     }
 
-    /// Those whose processes are worth a look.
+    /// Those whose processes are looked at.
     pub fn targets(&self) -> Vec<Target> {
-        let open = self.servers.values().filter(|server| server.open.is_some()).map(|server| &server.subject);
-        let target = |subject: &Subject| {
-            let (server, cluster_name) = (subject.name.clone(), subject.cluster_name.clone());
-            Some(Target { server, postmaster: subject.pid?, cluster_name })
+        let target = |server: &Server| {
+            let Subject { name, cluster_name, pid, .. } = &server.subject;
+            let held = server.open.is_some();
+            Some(Target { server: name.clone(), postmaster: (*pid)?, cluster_name: cluster_name.clone(), held })
         };
-        open.filter_map(target).collect()
+        self.servers.values().filter(|server| server.absent == 0).filter_map(target).collect()
     }
 
-    /// Adds what was seen of these processes.
-    pub fn add_looks(&mut self, looks: Vec<(String, Looks)>) {
+    /// Adds what was seen of these processes; it goes into the second that comes next.
+    pub fn add_looks(&mut self, looks: &[(String, Looks)]) {
         for (name, looks) in looks {
-            if let Some(open) = self.servers.get_mut(&name).and_then(|server| server.open.as_mut()) {
-                open.looks.join(looks);
+            if let Some(server) = self.servers.get_mut(name) {
+                server.looks.join(looks);
             }
         }
     }
@@ -251,10 +253,10 @@ impl Server {
             (None, Some(last)) => (commits + last) / 2.0,
             _ => commits,
         };
+        // However uneven a load is: with next to nothing, users are held.
+        let uneven = (4.0 * usual.commits_deviation).min(0.8 * usual.commits);
         let below = |level: f64, part: f64| {
-            usual.commits >= 5.0
-                && level < part * usual.commits
-                && level < usual.commits - 4.0 * usual.commits_deviation
+            usual.commits >= 5.0 && level < part * usual.commits && level < usual.commits - uneven
         };
         let stands = below(commits, 0.1) && active >= usual.active.max(2.0) && second.held() as f64 >= 0.5 * active;
         let falls = has_work && below(level, 0.5) && below(commits, 0.6);
@@ -266,8 +268,17 @@ impl Server {
         let piles = slow >= (3.0 * usual.slow + 2.0).max(3.0)
             && slow >= 0.3 * active
             && (queues >= 2 || commits < 0.9 * usual.commits);
+        // Where few commits are usual, these tell nothing, and a statement may take as long as it likes. But one that sleeps in the
+        // kernel does nothing for its user. Sessions that maintain or dump are expected to wait, and may be those that sleep.
+        let maintain = ["vacuum", "index", "cluster", "dump"];
+        let maintain = second.maintenance.iter().filter(|one| maintain.contains(&one.kind.as_str())).count() as f64;
+        let asleep = second.looks.users as f64 - maintain;
+        let sleeps = asleep > 2.0 * usual.asleep
+            && active >= 1.0
+            && asleep >= 0.3 * active
+            && (usual.commits < 5.0 || commits < 0.75 * usual.commits);
         let answers_late = second.answer_seconds > 1.0 && second.answer_seconds > 5.0 * usual.answer;
-        Some(stands || falls || piles || answers_late)
+        Some(stands || falls || piles || sleeps || answers_late)
     }
 
     /// Begins an incident at the first of the seconds before that were as bad already.
@@ -299,7 +310,7 @@ impl Server {
             first += 1;
         }
         let last = seconds.len();
-        self.open = Some(Open { seconds, first, last, usual, looks: Looks::default() });
+        self.open = Some(Open { seconds, first, last, usual });
     }
 
     /// Ends the incident that goes on, and gives it if it meant anything.
@@ -323,13 +334,14 @@ impl Server {
     }
 }
 
-/// One second's worth of commits was lost, or sessions stood in a queue, or the server did not answer.
+/// One second's worth of commits was lost, or sessions stood in a queue or slept in the kernel, or the server did not answer.
 fn is_worth_it(open: &Open) -> bool {
     let bad = || open.seconds[open.first..=open.last].iter().filter(|(_, bad)| *bad).map(|(second, _)| second);
     let hung = bad().any(|second| matches!(second.answer, Answer::Hung(_)));
     let piled = bad().filter(|second| second.slow >= 3).count() >= 2;
+    let asleep = bad().filter(|second| second.looks.users > 0).count() >= 2;
     let late = bad().filter(|second| second.answer_seconds > 1.0).count() >= 2;
-    hung || piled || late || build::lost_commits(open) >= 0.8 * open.usual.commits.max(5.0)
+    hung || piled || asleep || late || build::lost_commits(open) >= 0.8 * open.usual.commits.max(5.0)
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ pub struct Incident {
     pub waits: Vec<WaitTime>,
     /// Who waited for a lock of whom.
     pub blocked: Vec<LockWait>,
-    /// Processes of the server that slept uninterruptibly, most often seen first; needs root.
+    /// Processes of the server that slept uninterruptibly, longest first.
     pub stuck: Vec<Stuck>,
     /// What else began or ended then.
     pub changes: Vec<Change>,
@@ -175,10 +175,17 @@ pub struct LockWait {
 pub struct Stuck {
     /// What the server calls it, as `checkpointer` or `backend`.
     pub process: String,
-    /// Kernel functions that it slept in, innermost first.
+    /// Kernel functions that it slept in, innermost first; without root one alone.
     pub stack: Vec<String>,
-    /// In how many looks, one each second, such a process was seen there.
-    pub looks: u64,
+    /// How long such processes slept there, added up, by two looks each second.
+    #[serde(default)]
+    pub seconds: f64,
+    /// The one of these functions that tells what for, else the innermost; empty where the kernel tells none.
+    #[serde(default)]
+    pub function: String,
+    /// What it waits for, in words; `None` if that is not known.
+    #[serde(default)]
+    pub waits_for: Option<String>,
 }
 
 /// Something that began or ended.

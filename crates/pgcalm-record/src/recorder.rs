@@ -81,7 +81,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
         };
         last = host.time_ms;
         tell_missing(&host, &mut told, say);
-        detector.add_looks(looker.take());
+        detector.add_looks(&looker.take());
         let step = detector.push(&host);
         looker.watch(detector.targets());
         match packer.pack(&host) {

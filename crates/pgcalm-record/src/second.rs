@@ -8,6 +8,8 @@ use pgcalm_monitor::model::{
     Reachability, Standby, Volume, WaitCause,
 };
 
+use crate::stuck::Looks;
+
 /// What the server said in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Answer {
@@ -97,6 +99,8 @@ pub struct Second {
     pub pressure: Option<Pressure>,
     /// The instance's control group.
     pub group: Option<Group>,
+    /// Its processes that slept uninterruptibly; not among what a record is judged by again.
+    pub looks: Looks,
 }
 
 /// A disk in a second.

@@ -281,13 +281,18 @@ fn name(disk: Option<&Disk>) -> String {
 }
 
 fn volume_hung(window: &Window) -> Option<Found> {
-    let held = |second: &Second| {
-        let io = [WaitCause::DataIo, WaitCause::DataSync, WaitCause::OtherIo, WaitCause::Wal, WaitCause::WalLock];
-        matches!(second.answer, Answer::Hung(_)) || io.iter().any(|cause| second.waiting(*cause) > 0)
-    };
-    for of in [data, wal] {
-        let idle = |second: &Second| of(second).is_some_and(|disk| disk.reads + disk.writes < 1.0);
-        let hangs = window.share(|second| of(second).is_some_and(Disk::hangs) || idle(second) && held(second));
+    use WaitCause::{DataIo, DataSync, OtherIo, Wal, WalLock};
+    let is_idle = |disk: &Disk| disk.reads + disk.writes < 1.0;
+    type Of = fn(&Second) -> Option<&Disk>;
+    let disks: [(Of, &[WaitCause]); 2] = [(data, &[DataIo, DataSync, OtherIo]), (wal, &[Wal, WalLock])];
+    for (of, waits) in disks {
+        // One that nothing is asked of does nothing, either: sessions wait for it, or, where the server tells nothing, none of its
+        // disks does anything.
+        let held = |second: &Second| match second.answer {
+            Answer::Hung(_) => second.disks().all(is_idle),
+            _ => waits.iter().any(|cause| second.waiting(*cause) > 0),
+        };
+        let hangs = window.share(|second| of(second).is_some_and(|disk| disk.hangs() || is_idle(disk) && held(second)));
         let (_, before) = window.means(|second| of(second).map(|disk| disk.reads + disk.writes));
         let seconds = hangs * window.during.len() as f64;
         if hangs >= 0.5 && seconds >= 2.0 && before >= 5.0 {
@@ -452,7 +457,9 @@ fn backup_checkpoint(window: &Window) -> Option<Found> {
 
 fn checkpoint_sync(window: &Window) -> Option<Found> {
     let sync = window.phase(&[CheckpointPhase::Sync]);
-    (window.syncs() || window.waiting(&[WaitCause::DataSync]) >= 0.4).then(|| {
+    // Sessions sync files themselves where the checkpointer does not come to it, but also new tables with wal_level = minimal.
+    let idle = window.phase(&[CheckpointPhase::Idle]);
+    (window.syncs() || window.waiting(&[WaitCause::DataSync]) >= 0.4 && idle < 0.5).then(|| {
         let mut rows = vec![shares("bad seconds in the checkpoint's sync phase", sync, 0.0)];
         rows.extend(disk_evidence(window, data));
         let disk = name(window.disk(data));
@@ -500,7 +507,7 @@ fn dirty_limit(window: &Window) -> Option<Found> {
         let ceiling = median(window.during.iter().filter_map(|second| ceiling(second)).collect());
         rows.push(evidence("from where on writers are slowed down", bytes(ceiling), String::new()));
         if stuck > 0.0 {
-            rows.push(shares("looks at stuck processes that were in balance_dirty_pages()", stuck, 0.0));
+            rows.push(shares("stuck processes' time in balance_dirty_pages()", stuck, 0.0));
         }
         ("Dirty memory had reached the kernel's limit: whoever wrote a page was made to wait.".to_string(), rows)
     })
@@ -516,7 +523,7 @@ fn journal(window: &Window) -> Option<Found> {
         };
         (
             format!("Processes waited for the journal of their file system{whose}: one that is held up holds up all."),
-            vec![shares("looks at stuck processes that were in the journal", stuck, 0.0)],
+            vec![shares("stuck processes' time in the journal", stuck, 0.0)],
         )
     })
 }

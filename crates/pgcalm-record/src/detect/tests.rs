@@ -1,5 +1,5 @@
 use pgcalm_monitor::model::{
-    Activity, Connections, Counters, Identity, Instance, Rates, Reachability, ServerRole, Wait,
+    Activity, Connections, Counters, Identity, Instance, Maintenance, Rates, Reachability, ServerRole, Wait,
 };
 
 use super::*;
@@ -192,12 +192,69 @@ fn a_recorder_that_hardly_gets_a_processor_counts_all_of_a_hang() {
 }
 
 #[test]
+fn a_standstill_of_an_uneven_load_is_an_incident() {
+    let mut made = Made::new();
+    for _ in 0..20 {
+        made.seconds(2, Load { commits: 40.0, ..EVEN }).seconds(2, Load { commits: 160.0, ..EVEN });
+    }
+    assert_eq!(made.incidents, []);
+    made.seconds(6, Load { commits: 0.0, ..STALL }).seconds(10, EVEN);
+    assert_eq!(made.incidents.len(), 1);
+    assert_eq!(made.incidents[0].seconds, 6.0);
+}
+
+#[test]
 fn statements_that_pile_up_are_bad_although_others_commit() {
     let mut made = Made::new();
     let pile = Load { commits: 80.0, active: 12, waiting: 8, slow: 8 };
     made.seconds(60, EVEN).seconds(6, pile).seconds(10, EVEN);
     assert_eq!(made.incidents.len(), 1);
     assert_eq!((made.incidents[0].held_sessions, made.incidents[0].longest_wait_seconds), (8, 3.0));
+}
+
+#[test]
+fn who_sleeps_in_the_kernel_is_held_where_commits_tell_nothing() {
+    let few = Load { commits: 1.0, active: 2, waiting: 1, slow: 0 };
+    let look = |made: &mut Made, process: &str, users| {
+        let mut looks = Looks::default();
+        looks.add(process, vec!["jbd2_log_wait_commit".to_string()]);
+        looks.users = users;
+        made.detector.add_looks(&[("5432".to_string(), looks)]);
+    };
+    let asleep = |made: &mut Made, seconds, process: &str, users| {
+        for _ in 0..seconds {
+            look(made, process, users);
+            made.seconds(1, few);
+        }
+    };
+    let mut made = Made::new();
+    made.seconds(60, few);
+    assert!(made.detector.targets().iter().all(|target| target.postmaster == 7 && !target.held));
+    // The checkpointer alone holds nobody, and a second is over before anybody asks.
+    asleep(&mut made, 20, "checkpointer", 0);
+    asleep(&mut made, 1, "client backend", 1);
+    made.seconds(10, few);
+    // It is the dump that sleeps.
+    for _ in 0..5 {
+        look(&mut made, "client backend", 1);
+        let dump = Maintenance { kind: "dump".to_string(), ..Maintenance::default() };
+        let instance = Instance { maintenance: vec![dump], ..made.instance(few) };
+        made.sample(vec![instance]);
+    }
+    made.seconds(10, few);
+    assert_eq!(made.incidents, []);
+    asleep(&mut made, 5, "client backend", 1);
+    assert!(made.detector.targets()[0].held);
+    made.seconds(10, few);
+    let incident = &made.incidents[0];
+    assert_eq!((incident.seconds, incident.cause), (5.0, Cause::Journal));
+    let link = "client backend 2.50 s in jbd2_log_wait_commit: ext4 journal (jbd2)";
+    assert!(incident.chain.iter().any(|part| part == link), "{:?}", incident.chain);
+    // Where it is what is usual, it is none.
+    let mut made = Made::new();
+    asleep(&mut made, 100, "client backend", 1);
+    made.seconds(10, few);
+    assert_eq!(made.incidents, []);
 }
 
 #[test]

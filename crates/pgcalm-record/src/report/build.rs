@@ -8,6 +8,7 @@ use pgcalm_render::number::{percent, plural, short};
 use crate::detect::{Open, Subject};
 use crate::incident::{Cause, Change, Incident, LockWait, Moment, Stuck, WaitTime};
 use crate::second::{Answer, Second};
+use crate::stuck::{Looks, by_function};
 use crate::verdict;
 use crate::verdict::Window;
 
@@ -44,7 +45,9 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
     // Those of an incident shortly before are no measure.
     let before: Vec<&Second> =
         open.seconds[..open.first].iter().filter(|(_, bad)| !*bad).map(|(second, _)| second).collect();
-    let stuck = open.looks.all();
+    let mut looks = Looks::default();
+    during.iter().for_each(|second| looks.join(&second.looks));
+    let stuck = looks.all();
     let window = Window { during: bad.clone(), before, usual: open.usual, stuck: &stuck };
     let mut verdicts = verdict::judge(&window);
     let first = (!verdicts.is_empty()).then(|| verdicts.remove(0));
@@ -165,10 +168,12 @@ fn chain(cause: Cause, bad: &[&Second], stuck: &[Stuck], open: &Open) -> Vec<Str
         chain.extend(runs.filter(|one| matches!(one.kind.as_str(), "base_backup" | "dump")).map(named).next());
     }
     // Of other causes, who slept in the kernel for a moment says nothing.
-    let often = |stuck: &&Stuck| stuck.looks as f64 >= 0.3 * bad.len() as f64;
-    if let Some(first) = stuck.first().filter(often).filter(|_| ON_DISKS.contains(&cause)) {
-        let place = first.stack.first().map_or(String::new(), |frame| format!(" in the kernel, in {frame}"));
-        chain.push(format!("{} stuck{place}", first.process));
+    let often = |stuck: &&Stuck| stuck.seconds >= 0.3 * bad.len() as f64;
+    if let Some(first) = by_function(stuck).iter().find(often).filter(|_| ON_DISKS.contains(&cause)) {
+        let Stuck { process, seconds, function, waits_for, .. } = first;
+        let place = if function.is_empty() { "the kernel" } else { function.as_str() };
+        let what = waits_for.as_ref().map_or(String::new(), |what| format!(": {what}"));
+        chain.push(format!("{process} {} s in {place}{what}", short(*seconds)));
     }
     let disks: Vec<_> = bad.iter().flat_map(|second| second.disks()).collect();
     let fullest = disks.iter().max_by(|a, b| (a.cap_share() + a.busy).total_cmp(&(b.cap_share() + b.busy)));

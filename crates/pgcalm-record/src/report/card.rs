@@ -6,6 +6,7 @@ use pgcalm_render::number::{plural, short};
 
 use super::time::{time, with_zone};
 use crate::incident::{Cause, Evidence, Incident, Moment};
+use crate::stuck::by_function;
 
 /// Rows of a table that a terminal has room for.
 const IN_TERMINAL: usize = 8;
@@ -248,14 +249,21 @@ fn whom(document: &mut Document, incident: &Incident) {
         locks.row(cells);
     }
     section.table(locks);
-    let mut stuck = Table::new([Column::text("stuck"), Column::figures("looks"), Column::stack("kernel functions")]);
+    let mut stuck = Table::new([
+        Column::text("asleep in\nthe kernel"),
+        Column::figures("s").meaning("Time of all such processes added up, by two looks each second."),
+        Column::text("waiting for"),
+        Column::stack("kernel functions"),
+    ]);
     stuck.most_in_terminal = Some(IN_TERMINAL);
-    for one in &incident.stuck {
-        stuck.row([one.process.clone(), short(one.looks as f64), one.stack.join("\n")]);
+    for one in by_function(&incident.stuck) {
+        stuck.row([one.process, short(one.seconds), one.waits_for.unwrap_or_default(), one.stack.join("\n")]);
     }
     section.table(stuck);
     if incident.stuck.is_empty() {
-        section.note("No process was seen stuck in the kernel, or the recorder could not look (it has to be root).");
+        section.note("No process was seen asleep in the kernel.");
+    } else if incident.stuck.iter().all(|one| one.stack.is_empty()) {
+        section.note("In which kernel functions they slept is for root alone to read.");
     }
     section.note(format!("{} recorded around it.", plural(incident.timeline.len() as f64, "second")));
 }

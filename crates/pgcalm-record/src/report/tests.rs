@@ -1,5 +1,15 @@
 use super::card;
-use crate::incident::{Cause, Cure, Evidence, Incident, Moment, Verdict};
+use crate::incident::{Cause, Cure, Evidence, Incident, Moment, Stuck, Verdict};
+
+fn stuck(caller: &str, seconds: f64) -> Stuck {
+    Stuck {
+        process: "checkpointer".to_string(),
+        stack: vec!["jbd2_log_wait_commit".to_string(), caller.to_string()],
+        seconds,
+        function: "jbd2_log_wait_commit".to_string(),
+        waits_for: Some("ext4 journal (jbd2)".to_string()),
+    }
+}
 
 /// Ten seconds of which four are bad, one of them without a sample.
 fn incident() -> Incident {
@@ -33,7 +43,7 @@ fn incident() -> Incident {
         also: vec![Verdict { cause: Cause::LockPileUp, sentence: "Locks.".to_string(), evidence: Vec::new() }],
         waits: Vec::new(),
         blocked: Vec::new(),
-        stuck: Vec::new(),
+        stuck: vec![stuck("ext4_sync_file", 8.0), stuck("ext4_create", 6.0)],
         changes: Vec::new(),
         cure: Cure {
             rule: Some("max-wal-size".to_string()),
@@ -59,6 +69,8 @@ fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    let slept = text.lines().find(|line| line.contains("checkpointer")).unwrap();
+    assert!(slept.contains("14") && slept.contains("ext4 journal (jbd2)"), "{slept}");
     let html = document.html();
     for part in ["<h1>Instance 5432 stalled", "/srv/&lt;data&gt;", "usual: 100", "the stall begins at second 3"] {
         assert!(html.contains(part), "{part}\n{html}");

@@ -9,6 +9,7 @@ use super::*;
 use crate::baseline::Usual;
 use crate::incident::Stuck;
 use crate::second::{CapUse, Disk};
+use crate::stuck::Looks;
 
 const MB: u64 = 1 << 20;
 
@@ -102,12 +103,14 @@ fn causes(stuck: &[Stuck], change: impl Fn(&mut Second)) -> Vec<Cause> {
 }
 
 fn stuck(process: &str, frame: &str) -> Vec<Stuck> {
-    vec![Stuck { process: process.to_string(), stack: vec!["io_schedule".to_string(), frame.to_string()], looks: 9 }]
+    let mut looks = Looks::default();
+    (0..9).for_each(|_| looks.add(process, vec!["io_schedule".to_string(), frame.to_string()]));
+    looks.all()
 }
 
 #[test]
 fn each_cause_is_told_by_its_signs() {
-    use WaitCause::{DataIo, Guard, LightweightLock, Lock, OtherIo, SynchronousReplication, Wal, WalLock};
+    use WaitCause::{DataIo, DataSync, Guard, LightweightLock, Lock, OtherIo, SynchronousReplication, Wal, WalLock};
     let waits = |second: &mut Second, cause, event: &str| {
         second.active = 8;
         second.waits = waiting(&[(cause, 7), (WaitCause::Cpu, 1)]);
@@ -239,10 +242,19 @@ fn each_cause_is_told_by_its_signs() {
         waits(second, Wal, "IO:WALSync");
         second.neighbours = vec!["5433".to_string()];
     });
+    // Sessions that sync new tables themselves, without a checkpoint.
+    expect(Cause::Journal, &stuck("client backend", "jbd2_log_wait_commit"), &|second| {
+        waits(second, DataSync, "IO:DataFileImmediateSync");
+    });
     expect(DeviceAtCap, &[], &|second| {
         busy_with(second, DataIo, "IO:DataFileExtend");
         second.wal_bytes = 4e6;
         second.data.as_mut().unwrap().write_bytes = 4e6;
+    });
+    // WAL has nothing to do while all wait for the data's disk.
+    expect(Cause::DirtyLimit, &stuck("client backend", "balance_dirty_pages"), &|second| {
+        second.answer = Answer::Hung(4.0);
+        second.wal = Some(Disk { name: "sdb".to_string(), ..Disk::default() });
     });
     expect(VolumeHung, &[], &|second| {
         waits(second, Wal, "IO:WALSync");

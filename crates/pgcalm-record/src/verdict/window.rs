@@ -57,12 +57,12 @@ impl Window<'_> {
         self.waiting(&[DataIo, DataSync, OtherIo, Wal, WalLock])
     }
 
-    /// Part of the looks at stuck processes that were there.
+    /// Part of the stuck processes' time that was spent there.
     pub fn stuck_at(&self, wanted: Place) -> f64 {
-        let all: u64 = self.stuck.iter().map(|stuck| stuck.looks).sum();
+        let all: f64 = self.stuck.iter().map(|stuck| stuck.seconds).sum();
         let there = self.stuck.iter().filter(|stuck| place(&stuck.stack) == wanted);
-        let there: u64 = there.map(|stuck| stuck.looks).sum();
-        if all < 2 { 0.0 } else { there as f64 / all as f64 }
+        let there: f64 = there.map(|stuck| stuck.seconds).sum();
+        if all < 1.0 { 0.0 } else { there / all }
     }
 
     /// Part of the bad seconds in which a checkpoint was in one of these phases.
@@ -74,7 +74,7 @@ impl Window<'_> {
     pub fn syncs(&self) -> bool {
         let stuck = self.stuck.iter().any(|stuck| {
             let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
-            stuck.process == "checkpointer" && stuck.looks >= 2 && stuck.stack.iter().any(syncs)
+            stuck.process == "checkpointer" && stuck.seconds >= 1.0 && stuck.stack.iter().any(syncs)
         });
         stuck || self.phase(&[CheckpointPhase::Sync]) >= 0.25
     }

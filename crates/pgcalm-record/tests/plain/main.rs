@@ -1,7 +1,12 @@
 //! The recorder beside real servers. Needs root to run servers; says so and passes otherwise.
 
+// What servers on devices of their own need is the tracer's, and not all of it is used here.
+#[allow(dead_code)]
+#[path = "../../../pgcalm-trace/tests/host/arena/mod.rs"]
+mod arena;
 #[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
 mod support;
+mod verdicts;
 
 use std::io::Write;
 use std::path::Path;

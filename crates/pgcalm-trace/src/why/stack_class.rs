@@ -46,14 +46,17 @@ const WAITERS: &[(&str, Cause)] = &[
 /// Outermost frames of a page fault, arch/*/mm/fault.c.
 const PAGE_FAULTS: &[&str] = &["exc_page_fault", "do_user_addr_fault", "do_page_fault"];
 
+/// The innermost of these functions that waits for one thing only, and for what.
+pub fn waiter(frames: &[String]) -> Option<(&'static str, Cause)> {
+    frames.iter().find_map(|frame| WAITERS.iter().find(|(name, _)| name == frame).copied())
+}
+
 /// The cause of a sleep with these frames, innermost first, in a call that does `operation` on a `file`.
 ///
 /// `throttled` says that the device was idle meanwhile because the block cgroup held I/O back. It counts only where the
 /// sleep is for I/O, not where it is for a journal or for fewer dirty pages.
 pub fn cause(frames: &[String], operation: Operation, file: FileKind, throttled: bool) -> Cause {
-    let waiter =
-        frames.iter().find_map(|frame| WAITERS.iter().find(|(name, _)| name == frame).map(|(_, cause)| *cause));
-    if let Some(cause) = waiter {
+    if let Some((_, cause)) = waiter(frames) {
         return cause;
     }
     if throttled {

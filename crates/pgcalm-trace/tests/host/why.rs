@@ -5,15 +5,10 @@
 
 use crate::arena;
 
-use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use pgcalm_lab::cap::Caps;
-use pgcalm_lab::journal::Change;
 use pgcalm_lab::options::FsType;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::report::view::Shown;
@@ -286,55 +281,15 @@ fn a_journal_that_a_capped_neighbour_holds_up() {
         settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
     });
-    let group = format!("/sys/fs/cgroup/blkio/pgcalm-trace-test-{}", std::process::id());
-    let _group = arena.journal.note(Change::Cgroup { path: group.clone().into() }).unwrap();
-    fs::create_dir(&group).unwrap();
     let trace = arena.why();
     let _load = arena.pgbench(NEW_TABLES);
     let first = calm(&trace);
-    // In data=ordered mode the journal's commit waits for the neighbour's data, which its group's limit holds back.
-    fs::write(format!("{group}/blkio.throttle.write_iops_device"), format!("{} 20", arena.data_device.number)).unwrap();
-    let neighbour = Neighbour::start(arena.data.path(), &group);
+    let neighbour = arena.neighbour(20);
     let lines = stall(trace, first);
     drop(neighbour);
     check_sums(&lines);
     let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::Journal);
-}
-
-/// A thread in a block cgroup that creates files and fsyncs them.
-struct Neighbour {
-    end: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Neighbour {
-    fn start(directory: &Path, group: &str) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        let (directory, tasks, stop) = (directory.join("neighbour"), format!("{group}/tasks"), Arc::clone(&end));
-        fs::create_dir_all(&directory).unwrap();
-        let thread = thread::spawn(move || {
-            let me = rustix::thread::gettid().as_raw_nonzero().to_string();
-            fs::write(&tasks, &me).unwrap();
-            let mut number = 0;
-            while !stop.load(Ordering::Relaxed) {
-                let mut file = fs::File::create(directory.join(number.to_string())).unwrap();
-                file.write_all(&[1; 256 << 10]).unwrap();
-                file.sync_all().unwrap();
-                number += 1;
-            }
-        });
-        Self { end, thread: Some(thread) }
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
 }
 
 #[test]
@@ -352,19 +307,10 @@ fn dirty_page_throttling() {
     let trace = arena.why();
     let _load = arena.pgbench(UPDATE);
     let first = calm(&trace);
-    // For this device alone; vm.dirty_bytes would hold up the whole host.
-    let bdi = format!("/sys/class/bdi/{}", arena.data_device.number);
-    let mut settings = Vec::new();
-    // max_bytes is kept as a share of the host's threshold, which moves: only max_ratio_fine gives back what was there.
-    for (name, kept, value) in [("strict_limit", "strict_limit", "1"), ("max_bytes", "max_ratio_fine", "4194304")] {
-        let file = format!("{bdi}/{kept}");
-        let former = fs::read_to_string(&file).unwrap().trim().to_string();
-        settings.push(arena.journal.note(Change::Setting { file: file.into(), former }).unwrap());
-        fs::write(format!("{bdi}/{name}"), value).unwrap();
-    }
+    let limit = arena.limit_dirty_data();
     let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
     let lines = stall(trace, first);
-    drop(settings);
+    drop(limit);
     check_sums(&lines);
     let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::DirtyThrottling);

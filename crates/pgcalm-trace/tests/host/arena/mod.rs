@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,7 +20,7 @@ use pgcalm_lab::device::{Device, Kind};
 use pgcalm_lab::filesystem::FileSystem;
 use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_lab::journal::Journal;
+use pgcalm_lab::journal::{Change, Journal, Undo};
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::{Places, Server};
 use pgcalm_testkit::need;
@@ -44,13 +46,17 @@ pub struct Setup {
     pub mount_options: Option<&'static CStr>,
     /// Settings besides small buffers.
     pub settings: &'static [(&'static str, &'static str)],
+    /// What initdb is given.
+    pub initdb: &'static [&'static str],
+    /// Whether pg_wal is on the device of the data.
+    pub shares_device: bool,
     /// `pgbench -i -s`; 0 for none.
     pub scale: u32,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { data: FsType::Ext4, mount_options: None, settings: &[], scale: 0 }
+        Self { data: FsType::Ext4, mount_options: None, settings: &[], initdb: &[], shares_device: false, scale: 0 }
     }
 }
 
@@ -100,20 +106,22 @@ impl Arena {
         let cluster = own(&data.path().join("cluster"));
         let socket = own(&path.join("socket"));
         let pg_wal = wal.path().join("pg_wal");
-        initdb(installation.command("initdb", &cluster), &cluster, &[]);
-        own(&pg_wal);
-        for entry in fs::read_dir(cluster.join("pg_wal")).unwrap() {
-            let entry = entry.unwrap();
-            let target = pg_wal.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() {
-                own(&target);
-            } else {
-                fs::copy(entry.path(), &target).unwrap();
-                std::os::unix::fs::chown(&target, Some(installation.uid), Some(installation.gid)).unwrap();
+        initdb(installation.command("initdb", &cluster), &cluster, setup.initdb);
+        if !setup.shares_device {
+            own(&pg_wal);
+            for entry in fs::read_dir(cluster.join("pg_wal")).unwrap() {
+                let entry = entry.unwrap();
+                let target = pg_wal.join(entry.file_name());
+                if entry.file_type().unwrap().is_dir() {
+                    own(&target);
+                } else {
+                    fs::copy(entry.path(), &target).unwrap();
+                    std::os::unix::fs::chown(&target, Some(installation.uid), Some(installation.gid)).unwrap();
+                }
             }
+            fs::remove_dir_all(cluster.join("pg_wal")).unwrap();
+            symlink(&pg_wal, cluster.join("pg_wal")).unwrap();
         }
-        fs::remove_dir_all(cluster.join("pg_wal")).unwrap();
-        symlink(&pg_wal, cluster.join("pg_wal")).unwrap();
         let mut settings: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in [
             ("shared_buffers", "16MB"),
@@ -190,6 +198,32 @@ impl Arena {
 
     pub fn cap(&self, device: &Device, caps: Caps) -> Vec<InForce> {
         self.capper.apply(device, caps).unwrap()
+    }
+
+    /// Somebody on the file system of the data whose group may do so many writes per second: in data=ordered mode the journal's commit
+    /// waits for its data, which the limit holds back.
+    pub fn neighbour(&self, writes: u32) -> Neighbour {
+        let path = format!("/sys/fs/cgroup/blkio/pgcalm-trace-test-{}", self.data_device.name);
+        let group = self.journal.note(Change::Cgroup { path: path.clone().into() }).unwrap();
+        fs::create_dir(&path).unwrap();
+        let cap = format!("{} {writes}", self.data_device.number);
+        fs::write(format!("{path}/blkio.throttle.write_iops_device"), cap).unwrap();
+        Neighbour { _thread: NeighbourThread::start(self.data.path(), &path), _group: group }
+    }
+
+    /// Lets 4 MB of the data's device be dirty, for this device alone; vm.dirty_bytes would hold up the whole host. Until dropped.
+    pub fn limit_dirty_data(&self) -> Vec<Undo> {
+        let bdi = format!("/sys/class/bdi/{}", self.data_device.number);
+        // max_bytes is kept as a share of the host's threshold, which moves: only max_ratio_fine gives back what was there.
+        let limits = [("strict_limit", "strict_limit", "1"), ("max_bytes", "max_ratio_fine", "4194304")];
+        let set = |(name, kept, value): (&str, &str, &str)| {
+            let file = format!("{bdi}/{kept}");
+            let former = fs::read_to_string(&file).unwrap().trim().to_string();
+            let undo = self.journal.note(Change::Setting { file: file.into(), former }).unwrap();
+            fs::write(format!("{bdi}/{name}"), value).unwrap();
+            undo
+        };
+        limits.into_iter().map(set).collect()
     }
 
     /// Drops what the page cache has of the data files.
@@ -282,5 +316,45 @@ impl Drop for Running {
         // It may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A thread in a block cgroup that creates files and fsyncs them. Dropped in this order.
+pub struct Neighbour {
+    _thread: NeighbourThread,
+    _group: Undo,
+}
+
+struct NeighbourThread {
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NeighbourThread {
+    fn start(directory: &Path, group: &str) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let (directory, tasks, stop) = (directory.join("neighbour"), format!("{group}/tasks"), Arc::clone(&end));
+        fs::create_dir_all(&directory).unwrap();
+        let thread = thread::spawn(move || {
+            let me = rustix::thread::gettid().as_raw_nonzero().to_string();
+            fs::write(&tasks, &me).unwrap();
+            let mut number = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let mut file = fs::File::create(directory.join(number.to_string())).unwrap();
+                file.write_all(&[1; 256 << 10]).unwrap();
+                file.sync_all().unwrap();
+                number += 1;
+            }
+        });
+        Self { end, thread: Some(thread) }
+    }
+}
+
+impl Drop for NeighbourThread {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
     }
 }

@@ -1,0 +1,554 @@
+//! Causes made on purpose, each on a server with devices of its own: each has to be the verdict of the incident that it brings, and
+//! the recorder is told nothing of it. `make test-long` runs them, in a quarter of an hour. Need root; say so and pass otherwise.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pgcalm_host::{HostRoot, process};
+use pgcalm_lab::Size;
+use pgcalm_lab::cap::Caps;
+use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::journal::{Change, Undo};
+use pgcalm_record::incident::{Cause, Incident};
+use pgcalm_record::report::card;
+use pgcalm_record::store::Reader;
+use pgcalm_testkit::programs::give_to_server;
+use pgcalm_testkit::wait_for;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::arena::{self, Arena, Running, Setup};
+use crate::{Recorder, incidents};
+
+/// Samples of even load: from twenty good seconds on it is known what is usual.
+const EVEN: usize = 27;
+
+/// How long trouble lasts that does not end by itself. New limits are seen after five seconds.
+const TROUBLE: Duration = Duration::from_secs(16);
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// The incident that `trouble` brings, the worst if there are several. It lasts as long as what `trouble` gives.
+fn incident_of<T>(arena: &Arena, trouble: impl FnOnce(&Arena) -> T) -> Incident {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, port) = arena.server.address();
+    let connect = format!("host={} port={port} user=postgres", socket.display());
+    let recorder = Recorder::start(directory.path(), &connect);
+    let samples = || {
+        let mut count = 0;
+        let read = Reader::open(directory.path()).and_then(|reader| reader.samples(0, u64::MAX, |_| count += 1));
+        if read.is_ok() { count } else { 0 }
+    };
+    wait_for("what is usual", || samples() > EVEN);
+    let begin = now_ms();
+    // Builds beside this may have been one, too.
+    let brought = || incidents(directory.path()).into_iter().filter(|it| it.ended_ms >= begin).collect::<Vec<_>>();
+    let trouble = trouble(arena);
+    thread::sleep(TROUBLE);
+    drop(trouble);
+    let come = (0..800).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        !brought().is_empty()
+    });
+    if !come {
+        let _ = Reader::open(directory.path()).and_then(|reader| {
+            reader.samples(0, u64::MAX, |host| {
+                let seen = host
+                    .instances
+                    .first()
+                    .map(|it| (it.rates, &it.reachability, it.activity.as_ref().map(|a| &a.waits)));
+                eprintln!("{} {seen:?}", host.time_ms);
+            })
+        });
+        panic!("the incident did not come");
+    }
+    drop(recorder);
+    for incident in brought() {
+        eprintln!("{}", card::document(&incident).text());
+    }
+    brought().into_iter().max_by(|a, b| a.lost_commits.total_cmp(&b.lost_commits)).unwrap()
+}
+
+fn expect(incident: &Incident, cause: Cause, parts: &[&str]) {
+    let also: Vec<Cause> = incident.also.iter().map(|verdict| verdict.cause).collect();
+    assert_eq!(incident.cause, cause, "{}, also {also:?}", incident.sentence);
+    assert!(parts.iter().all(|part| incident.sentence.contains(part)), "{}", incident.sentence);
+}
+
+/// Clients with a script, with these options of pgbench. Sessions of PostgreSQL 15 tell of their commits with what they did to tables
+/// only.
+fn clients(arena: &Arena, script: &str, options: &[&str]) -> Running {
+    let file = tempfile::Builder::new().suffix(".sql").tempfile_in(arena.directory.path()).unwrap();
+    let (mut file, path) = file.keep().unwrap();
+    file.write_all(script.as_bytes()).unwrap();
+    give_to_server(&path);
+    let mut command = arena.server.client("pgbench");
+    command.args(["-n", "-T", "600", "-f"]).arg(&path).args(options).arg("postgres");
+    start(&mut command)
+}
+
+fn start(command: &mut Command) -> Running {
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// Updates of random rows of that many.
+fn updates(rows: u32) -> String {
+    format!("\\set aid random(1, {rows})\nupdate pgbench_accounts set abalance = abalance + 1 where aid = :aid;\n")
+}
+
+fn reads(rows: u32) -> String {
+    format!("\\set aid random(1, {rows})\nselect abalance from pgbench_accounts where aid = :aid;\n")
+}
+
+/// A control group of version 1 with a server in it.
+struct Group {
+    path: PathBuf,
+    server: i32,
+    _group: Undo,
+}
+
+impl Group {
+    fn new(arena: &Arena, controller: &str) -> Self {
+        let path = PathBuf::from(format!("/sys/fs/cgroup/{controller}/pgcalm-record-test-{}", arena.data_device.name));
+        let undo = arena.journal.note(Change::Cgroup { path: path.clone() }).unwrap();
+        fs::create_dir(&path).unwrap();
+        let group = Self { path, server: arena.server.pid(), _group: undo };
+        group.take(&group.path.join("cgroup.procs"));
+        group
+    }
+
+    /// Sets a limit, until dropped.
+    fn limit(&self, name: &str, value: &str) -> Limit {
+        let file = self.path.join(name);
+        fs::write(&file, value).unwrap();
+        Limit(file)
+    }
+
+    fn take(&self, procs: &std::path::Path) {
+        let table = process::table(&HostRoot::default()).unwrap();
+        for member in process::family(&table, self.server) {
+            // It may have ended.
+            let _ = fs::write(procs, member.pid.to_string());
+        }
+    }
+}
+
+struct Limit(PathBuf);
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        fs::write(&self.0, "-1").unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What was started meanwhile is taken the next time, and who is about to end has to be waited for.
+        for _ in 0..100 {
+            self.take(&self.path.with_file_name("cgroup.procs"));
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A process that is stopped until this is dropped.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(pid: i32) -> Self {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_raw(self.0).unwrap(), Signal::CONT);
+    }
+}
+
+/// A session that has locked table t, idle in its transaction.
+fn lock_holder(arena: &Arena) -> Running {
+    let mut command = arena.server.psql();
+    let mut holder = start(command.stdin(Stdio::piped()));
+    let input = holder.0.stdin.as_mut().unwrap();
+    input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
+    input.flush().unwrap();
+    holder
+}
+
+/// One volume for all, which takes 400 operations and 8 MB in a second; 90 MB that wait to be written, and nothing that writes
+/// them. Without full-page images there is nearly no WAL.
+const ONE_VOLUME: Setup = Setup {
+    shares_device: true,
+    settings: &[
+        ("shared_buffers", "256MB"),
+        ("bgwriter_lru_maxpages", "0"),
+        ("full_page_writes", "off"),
+        ("checkpoint_flush_after", "0"),
+    ],
+    scale: 6,
+    data: pgcalm_lab::options::FsType::Ext4,
+    mount_options: None,
+    initdb: &[],
+};
+
+const VOLUME: Caps = Caps { write_iops: Some(400), write_bps: Some(8 << 20), read_iops: None };
+
+/// Makes all pages of the table dirty.
+const DIRTY: &str = "update pgbench_accounts set abalance = 1 where aid % 20 = 0";
+
+#[test]
+#[ignore = "long; make test-long"]
+fn fsync_of_a_checkpoint() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&ONE_VOLUME);
+    arena.sql(DIRTY);
+    let _cap = arena.cap(&arena.data_device, VOLUME);
+    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let incident = incident_of(&arena, |arena| arena.psql("checkpoint"));
+    expect(&incident, Cause::CheckpointSync, &["CHECKPOINT", &arena.data_device.name]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn a_fast_checkpoint_by_a_base_backup() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&ONE_VOLUME);
+    arena.sql(DIRTY);
+    let _cap = arena.cap(&arena.data_device, VOLUME);
+    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let incident = incident_of(&arena, base_backup);
+    expect(&incident, Cause::BackupCheckpoint, &[]);
+}
+
+fn base_backup(arena: &Arena) -> Running {
+    start(arena.server.client("pg_basebackup").args(["-D", "-", "-F", "t", "-X", "none", "--checkpoint=fast"]))
+}
+
+/// The kernel's flusher writes for syncfs, too, all that is dirty, as it does with what is older than 30 s.
+#[test]
+#[ignore = "long; make test-long"]
+fn the_flusher_s_visit() {
+    if !arena::can_run() {
+        return;
+    }
+    // Backends write their buffers themselves, into the page cache.
+    let small = &[("bgwriter_lru_maxpages", "0"), ("full_page_writes", "off"), ("checkpoint_flush_after", "0")];
+    let arena = Arena::new(&Setup { settings: small, ..ONE_VOLUME });
+    let _cap = arena.cap(&arena.data_device, VOLUME);
+    arena.sql(DIRTY);
+    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let incident = incident_of(&arena, |arena| {
+        rustix::fs::syncfs(fs::File::open(arena.data.path()).unwrap()).unwrap();
+    });
+    expect(&incident, Cause::KernelFlusher, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn a_journal_shared_with_a_capped_neighbour() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup {
+        mount_options: Some(c"nodelalloc"),
+        settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
+        ..Setup::default()
+    });
+    let script = "begin;\ncreate table t:client_id(n int);\ninsert into t:client_id select generate_series(1, 100);\n\
+        commit;\ndrop table t:client_id;\n";
+    let _load = clients(&arena, script, &["-c", "4"]);
+    let incident = incident_of(&arena, |arena| arena.neighbour(2));
+    expect(&incident, Cause::Journal, &[]);
+    let in_journal = |one: &pgcalm_record::incident::Stuck| one.waits_for.as_deref() == Some("ext4 journal (jbd2)");
+    assert!(incident.stuck.iter().any(in_journal), "{:#?}", incident.stuck);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn wal_at_its_cap() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let _load = clients(&arena, &updates(100_000), &["-c", "4"]);
+    let cap = Caps { write_iops: Some(20), ..Caps::default() };
+    let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, cap));
+    expect(&incident, Cause::WalAtCap, &[&arena.wal_device.name]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn dirty_limit() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup {
+        scale: 10,
+        settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")],
+        ..Setup::default()
+    });
+    let _load = clients(&arena, &updates(1_000_000), &["-c", "4"]);
+    let cap = Caps { write_iops: Some(20), ..Caps::default() };
+    let incident = incident_of(&arena, |arena| (arena.limit_dirty_data(), arena.cap(&arena.data_device, cap)));
+    expect(&incident, Cause::DirtyLimit, &[]);
+}
+
+/// A session that sleeps with a lightweight lock, as in a debugger: each slot that is made or dropped needs it alone.
+#[test]
+#[ignore = "long; make test-long"]
+fn a_convoy_at_a_lightweight_lock() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let script = "select pg_create_physical_replication_slot('s:client_id', true);\n\
+        select pg_drop_replication_slot('s:client_id');\nselect bid from pgbench_branches;\n";
+    let _load = clients(&arena, script, &["-c", "6"]);
+    let incident = incident_of(&arena, |arena| {
+        let holder =
+            "select pid from pg_stat_activity where wait_event ~ '^ReplicationSlot' and wait_event_type = 'IO' limit 1";
+        let queue = "select count(*) from pg_stat_activity where wait_event_type = 'LWLock'";
+        loop {
+            let Ok(pid) = arena.sql(holder).trim().parse() else { continue };
+            let stopped = Stopped::new(pid);
+            thread::sleep(Duration::from_millis(300));
+            if arena.sql(queue).trim() == "5" {
+                break stopped;
+            }
+        }
+    });
+    expect(&incident, Cause::LwlockConvoy, &["ReplicationSlotAllocation"]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn memory_reclaim_in_a_control_group() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    let group = Group::new(&arena, "memory");
+    // What the page cache has is charged to whom reads it first.
+    arena.forget_data();
+    arena.sql("select sum(abalance) from pgbench_accounts");
+    arena.sql("set enable_seqscan = off; select sum(aid) from pgbench_accounts");
+    let cap = arena.cap(&arena.data_device, Caps { read_iops: Some(50), ..Caps::default() });
+    let _load = clients(&arena, &reads(1_000_000), &["-c", "4", "-R", "300"]);
+    let incident = incident_of(&arena, |_| (group.limit("memory.limit_in_bytes", "80M"), cap));
+    expect(&incident, Cause::MemoryReclaim, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn cpu_quota() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let group = Group::new(&arena, "cpu");
+    let _load = clients(
+        &arena,
+        "select count(*) from pgbench_branches, generate_series(1, 3000);\n",
+        &["-c", "4", "-R", "200"],
+    );
+    // In microseconds of each 100,000.
+    let incident = incident_of(&arena, |_| group.limit("cpu.cfs_quota_us", "4000"));
+    expect(&incident, Cause::CpuQuota, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn a_slow_synchronous_standby() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let directory = arena.directory.path().join("received");
+    fs::create_dir(&directory).unwrap();
+    give_to_server(&directory);
+    let standby = start(arena.server.client("pg_receivewal").arg("--synchronous").arg("-D").arg(&directory));
+    wait_for("the standby", || arena.sql("select count(*) from pg_stat_replication").trim() == "1");
+    arena.sql("alter system set synchronous_standby_names = 'pg_receivewal'");
+    arena.sql("select pg_reload_conf()");
+    let _load = clients(&arena, &updates(100_000), &["-c", "4", "-R", "50"]);
+    let incident = incident_of(&arena, |_| Stopped::new(standby.0.id() as i32));
+    expect(&incident, Cause::SlowSynchronousStandby, &["pg_receivewal"]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn a_storm_of_connections() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let _load = clients(&arena, "select bid from pgbench_branches;\n", &["-c", "4"]);
+    // What a new session does first is dear, and one after the other begins.
+    let first = "select count(*) from pgbench_accounts;\n";
+    let incident = incident_of(&arena, |arena| clients(arena, first, &["-C", "-c", "60", "-j", "60"]));
+    expect(&incident, Cause::ConnectionStorm, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn a_backup_that_reads() {
+    if !arena::can_run() {
+        return;
+    }
+    let mut arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    // As volumes of clouds are often set up, for backups.
+    arena.data_device.read_ahead(&arena.journal, Size(4 << 20)).unwrap();
+    let file = PathBuf::from("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device");
+    let former = format!("{} 0", arena.data_device.number);
+    let _cap = arena.journal.note(Change::Setting { file: file.clone(), former }).unwrap();
+    fs::write(file, format!("{} {}", arena.data_device.number, 8 << 20)).unwrap();
+    arena.forget_data();
+    let _load = clients(&arena, &reads(1_000_000), &["-c", "4", "-R", "30"]);
+    let incident = incident_of(&arena, base_backup);
+    expect(&incident, Cause::BackupReads, &["base backup"]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn temporary_files() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&ONE_VOLUME);
+    let _limit = arena.limit_dirty_data();
+    let _cap = arena.cap(&arena.data_device, VOLUME);
+    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let sort = "set work_mem = '64kB'; select max(i) from (select i from generate_series(1, 1500000) i order by -i offset 1) s";
+    let incident = incident_of(&arena, |arena| [arena.psql(sort), arena.psql(sort), arena.psql(sort)]);
+    expect(&incident, Cause::TemporaryFiles, &[]);
+}
+
+/// It puts each file on the disk of WAL first, and then it fails.
+#[test]
+#[ignore = "long; make test-long"]
+fn an_archive_that_blocks() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { initdb: &["--wal-segsize=1"], ..Setup::default() });
+    let flag = arena.directory.path().join("fails");
+    let staged = arena.directory.path().join("wal/pg_wal/staged");
+    arena.sql("alter system set archive_mode = on");
+    arena.sql(&format!(
+        "alter system set archive_command = 'test ! -e {} || (dd if=/dev/zero of={} bs=1M count=32 conv=fsync; false)'",
+        flag.display(),
+        staged.display()
+    ));
+    arena.server.stop().unwrap();
+    wait_for("its end", || arena.server.has_ended().unwrap());
+    arena.server.start_again().unwrap();
+    wait_for("its start", || arena.server.is_ready(&Interrupt::default()));
+    arena.sql("create table t(v text); alter table t alter v set storage external");
+    let _cap = arena.cap(&arena.wal_device, Caps { write_bps: Some(16 << 20), ..Caps::default() });
+    let _load = clients(&arena, "insert into t values (repeat('x', 30000));\n", &["-c", "4", "-R", "80"]);
+    let incident = incident_of(&arena, |_| fs::write(&flag, "").unwrap());
+    expect(&incident, Cause::ArchiveBlocks, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn reads_of_a_cold_cache_after_a_restart() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    let _cap = arena.cap(&arena.data_device, Caps { read_iops: Some(100), ..Caps::default() });
+    let load = |arena: &Arena| clients(arena, &reads(1_000_000), &["-c", "4", "-R", "200"]);
+    let _load = load(&arena);
+    let incident = incident_of(&arena, |arena| {
+        arena.server.stop().unwrap();
+        wait_for("its end", || arena.server.has_ended().unwrap());
+        arena.forget_data();
+        arena.server.start_again().unwrap();
+        wait_for("its start", || arena.server.is_ready(&Interrupt::default()));
+        let load = load(arena);
+        thread::sleep(TROUBLE);
+        load
+    });
+    expect(&incident, Cause::ColdCache, &[]);
+}
+
+#[test]
+#[ignore = "long; make test-long"]
+fn two_at_once_are_both_named() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    arena.sql("create table t(i int primary key, n int); insert into t select i, 0 from generate_series(0, 9) i");
+    let _load = clients(&arena, &updates(100_000), &["-c", "4"]);
+    let _other = clients(&arena, "update t set n = n + 1 where i = :client_id;\n", &["-c", "4"]);
+    let cap = Caps { write_iops: Some(20), ..Caps::default() };
+    let incident = incident_of(&arena, |arena| (lock_holder(arena), arena.cap(&arena.wal_device, cap)));
+    expect(&incident, Cause::LockPileUp, &["idle in transaction"]);
+    assert!(incident.also.iter().any(|verdict| verdict.cause == Cause::WalAtCap), "{:#?}", incident.also);
+}
+
+/// So few commits tell nothing, but a session that does not come out of its fsync does.
+#[test]
+#[ignore = "long; make test-long"]
+fn a_session_that_sleeps_in_the_kernel_where_few_commits_are_usual() {
+    if !arena::can_run() {
+        return;
+    }
+    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let _load = clients(&arena, &updates(100_000), &["-c", "1", "-R", "2"]);
+    let cap = Caps { write_iops: Some(1), ..Caps::default() };
+    let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, cap));
+    assert!(incident.usual_commits_per_second.is_some_and(|usual| usual < 5.0), "{incident:#?}");
+    assert!(incident.stuck.iter().any(|one| one.process == "client backend"), "{:#?}", incident.stuck);
+}
+
+/// Even load with a checkpoint, autovacuum and a dump beside it is none, for two minutes, or as many as PGCALM_EVEN_MINUTES says.
+#[test]
+#[ignore = "long; make test-long"]
+fn even_load_is_no_incident() {
+    if !arena::can_run() {
+        return;
+    }
+    let minutes = std::env::var("PGCALM_EVEN_MINUTES").map_or(2, |text| text.parse().unwrap());
+    let arena = Arena::new(&Setup {
+        scale: 10,
+        settings: &[
+            ("shared_buffers", "128MB"),
+            ("checkpoint_timeout", "1min"),
+            ("autovacuum", "on"),
+            ("autovacuum_naptime", "15s"),
+            ("autovacuum_vacuum_scale_factor", "0.01"),
+        ],
+        ..Setup::default()
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, port) = arena.server.address();
+    let connect = format!("host={} port={port} user=postgres", socket.display());
+    let _load = clients(&arena, &updates(1_000_000), &["-c", "4", "-R", "100"]);
+    let recorder = Recorder::start(directory.path(), &connect);
+    for _ in 0..2 * minutes {
+        let dump = arena.server.client("pg_dump").arg("postgres").stdout(Stdio::null()).status().unwrap();
+        assert!(dump.success());
+        thread::sleep(Duration::from_secs(25));
+    }
+    drop(recorder);
+    let all = incidents(directory.path());
+    all.iter().for_each(|incident| eprintln!("{}", card::document(incident).text()));
+    assert_eq!(all.len(), 0);
+}
