@@ -1,47 +1,172 @@
 //! `lab run suite`: rows of a file, one after the other, and the matrix of their results.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::{ArgAction, CommandFactory, Parser};
+use clap::{ArgAction, Args, CommandFactory, Parser};
 use pgcalm_host::{Failure, replacement};
-use pgcalm_lab::contest::Options;
 use pgcalm_lab::interrupt::Interrupt;
+use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::Report;
 use pgcalm_lab::suite::{Found, Given, Results, Row, Stamp, Suite};
-use pgcalm_lab::{contest, suite};
+use pgcalm_lab::{contest, stop_start, suite};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::args::suite::{FailOnVerdict, SuiteArgs};
-use crate::args::{Cli, LabVerb, ScenarioArgs, Verb};
+use crate::args::{Cli, LabVerb, RunArgs, ScenarioArgs, Verb};
 use crate::{output, usage};
 
-/// The scenario whose reports can stand side by side.
-const SCENARIO: &str = "checkpoint";
+/// Options of a scenario that a suite can have rows of.
+trait RowOptions: Args {
+    type Report: Shown + Clone + PartialEq + Serialize + DeserializeOwned;
+    /// As the command line calls it.
+    const SCENARIO: &str;
+    /// Those of a command line.
+    fn of(args: ScenarioArgs) -> Option<RunArgs<Self>>;
+    fn checked(&self) -> Result<(), Failure>;
+    /// By which results are found.
+    fn in_force(&self) -> BTreeMap<String, Value>;
+    /// The contest that it is, or has.
+    fn contest(&self) -> contest::Options;
+    fn takes(&self) -> Duration;
+    fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Self::Report>;
+    /// Shows the results, and writes the files asked for. What --fail-on is about, if there is any.
+    fn show(suite: &Suite, rows: Vec<Runnable<'_, Self>>, args: &SuiteArgs) -> anyhow::Result<Option<WorseThanStock>>;
+}
+
+/// What both scenarios do by what they have.
+macro_rules! of_scenario {
+    ($module:ident, $variant:ident) => {
+        type Report = $module::report::Report;
+        const SCENARIO: &str = $module::HELP.name;
+
+        fn of(args: ScenarioArgs) -> Option<RunArgs<Self>> {
+            if let ScenarioArgs::$variant(args) = args { Some(*args) } else { None }
+        }
+
+        fn checked(&self) -> Result<(), Failure> {
+            self.check()
+        }
+
+        fn in_force(&self) -> BTreeMap<String, Value> {
+            self.named()
+        }
+
+        fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Self::Report> {
+            $module::run(self, interrupt)
+        }
+    };
+}
+
+impl RowOptions for contest::Options {
+    of_scenario!(contest, Checkpoint);
+
+    fn contest(&self) -> contest::Options {
+        self.clone()
+    }
+
+    fn takes(&self) -> Duration {
+        suite::estimate(self)
+    }
+
+    fn show(suite: &Suite, rows: Vec<Runnable<'_, Self>>, args: &SuiteArgs) -> anyhow::Result<Option<WorseThanStock>> {
+        let renewed: HashSet<String> = rows
+            .iter()
+            .filter(|row| row.is_selected && row.failure.is_none())
+            .map(|row| row.row.name.clone())
+            .collect();
+        let shown = rows.into_iter().map(|row| {
+            let module = row.found.as_ref().and_then(|found| found.stamp.module.clone());
+            let mut made = suite::report::Row::new(
+                row.row.name.clone(),
+                row.row.title.clone(),
+                row.row.part.clone(),
+                row.command,
+                row.found.map(|found| found.report),
+            );
+            made.failure = row.failure;
+            made.module = module;
+            made
+        });
+        let report = Report::new(suite.title.clone(), suite.about.clone(), shown.collect());
+        if let Some(file) = &args.markdown {
+            write_markdown(&report, file, |row| renewed.contains(&row.name))?;
+            output::say(&format!("Markdown: {}", file.display()));
+        }
+        args.report.clone().write(&report)?;
+        Ok(judge(&report).err())
+    }
+}
+
+impl RowOptions for stop_start::Options {
+    of_scenario!(stop_start, StopStart);
+
+    fn contest(&self) -> contest::Options {
+        self.contest()
+    }
+
+    fn takes(&self) -> Duration {
+        // Stop or recovery, and a page cache filled again.
+        const ROUND: Duration = Duration::from_secs(15);
+        let rounds = self.stops + self.kills;
+        let mut contest = self.contest();
+        // The random part of a load is half of it in the mean.
+        contest.seconds.0 -= rounds * self.contest.seconds.0 / 2;
+        suite::estimate(&contest) + ROUND * rounds * self.contest.contestants.len() as u32
+    }
+
+    fn show(suite: &Suite, rows: Vec<Runnable<'_, Self>>, args: &SuiteArgs) -> anyhow::Result<Option<WorseThanStock>> {
+        let results = rows.into_iter().filter_map(|row| Some((row.row.title.clone(), row.found?.report)));
+        let Some(report) = Self::Report::of_suite(&suite.title, &suite.about, results.collect()) else {
+            output::say("no row has a result");
+            return Ok(None);
+        };
+        if let Some(file) = &args.markdown {
+            output::write(file, &report.document().markdown())?;
+            output::say(&format!("Markdown: {}", file.display()));
+        }
+        args.report.clone().write(&report)?;
+        Ok(None)
+    }
+}
 
 /// A row that can be run.
-struct Runnable<'a> {
+struct Runnable<'a, O: RowOptions> {
     row: &'a Row,
-    options: Options,
+    options: O,
     /// As it is typed.
     command: String,
     is_selected: bool,
     /// What is there of it, of the same options.
-    found: Option<Found>,
+    found: Option<Found<O::Report>>,
     failure: Option<String>,
 }
 
 pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let suite = Suite::read(&args.file)?;
+    // Their results are shown together.
+    match suite.rows.iter().all(|row| row.scenario == stop_start::Options::SCENARIO) {
+        true if args.fail_on.is_some() => {
+            Err(Failure::Usage("--fail-on: rows of stop-start are not compared with stock: leave it out".into()).into())
+        }
+        true => run_of::<stop_start::Options>(&suite, args, &interrupt),
+        false => run_of::<contest::Options>(&suite, args, &interrupt),
+    }
+}
+
+fn run_of<O: RowOptions>(suite: &Suite, args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
     let selected: HashSet<&str> =
         suite.select(&args.rows, args.part.as_deref())?.into_iter().map(|row| row.name.as_str()).collect();
     let mut rows = Vec::new();
     for row in &suite.rows {
         interrupt.check()?;
-        let (options, command) = parse(row, args)
+        let (options, command) = parse::<O>(row, args)
             .map_err(|error| Failure::Usage(format!("{}: row {}: {error}", args.file.display(), row.name)))?;
         rows.push(Runnable {
             row,
@@ -58,17 +183,22 @@ pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     let results = Results::new(&directory(args));
     for row in &mut rows {
         interrupt.check()?;
-        let of_options = |found: &Found| found.stamp.options == row.options.named();
+        let of_options = |found: &Found<O::Report>| found.stamp.options == row.options.in_force();
         row.found = results.find(&row.row.name)?.filter(of_options);
     }
     if args.plan {
-        return list(&rows, args, &interrupt);
+        return list(&rows, args, interrupt);
     }
     if !args.show {
         results.check()?;
-        run_rows(&mut rows, &results, args, &interrupt)?;
+        run_rows(&mut rows, &results, args, interrupt)?;
     }
-    finish(&suite, rows, args, &interrupt)
+    finish(suite, rows, args, interrupt)
+}
+
+/// What a result is of that would be made now.
+fn stamp_of<O: RowOptions>(options: &O, interrupt: &Interrupt) -> anyhow::Result<Stamp> {
+    Ok(Stamp { options: options.in_force(), ..Stamp::of(&options.contest(), interrupt)? })
 }
 
 /// Beside the caller, not beside the file: that may be a package's.
@@ -82,12 +212,15 @@ fn directory(args: &SuiteArgs) -> PathBuf {
 }
 
 /// Has the scenario's own command line read the options, so that they are declared there and nowhere else.
-fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
-    if row.scenario != SCENARIO {
-        return Err(format!("scenario {:?}: a suite's rows are of {SCENARIO}; run others on their own", row.scenario));
+fn parse<O: RowOptions>(row: &Row, args: &SuiteArgs) -> Result<(O, String), String> {
+    if row.scenario != O::SCENARIO {
+        return Err(format!(
+            "scenario {:?}: a suite's rows are all of checkpoint, or all of stop-start; run others on their own",
+            row.scenario
+        ));
     }
     let command = Cli::command();
-    let scenario = ["lab", "run", SCENARIO]
+    let scenario = ["lab", "run", O::SCENARIO]
         .iter()
         .try_fold(&command, |command, name| command.find_subcommand(name))
         .ok_or("no such scenario")?;
@@ -109,7 +242,7 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
         all.retain(|word| !word.starts_with("--dir="));
         all.push(format!("--dir={}", dir.display()));
     }
-    let command_line = ["pgcalm", "lab", "run", SCENARIO].into_iter().map(String::from).chain(all);
+    let command_line = ["pgcalm", "lab", "run", O::SCENARIO].into_iter().map(String::from).chain(all);
     let parsed = Cli::try_parse_from(command_line).map_err(|error| {
         if error.use_stderr() {
             usage::one_line(&error)
@@ -117,20 +250,22 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Options, String), String> {
             "help and version are no options of a row".to_string()
         }
     })?;
-    let Some(Verb::Lab(LabVerb::Run(ScenarioArgs::Checkpoint(parsed)))) = parsed.verb else {
-        return Err("no such scenario".to_string());
+    let parsed = match parsed.verb {
+        Some(Verb::Lab(LabVerb::Run(scenario))) => O::of(scenario),
+        _ => None,
     };
+    let parsed = parsed.ok_or("no such scenario")?;
     if parsed.report.json.json.is_some() || parsed.report.html.is_some() {
         return Err("json and html: the suite writes its results itself; leave them out".to_string());
     }
     let options = parsed.options;
-    options.check().map_err(|error| error.to_string())?;
-    Ok((options, typed(&words)))
+    options.checked().map_err(|error| error.to_string())?;
+    Ok((options, typed(O::SCENARIO, &words)))
 }
 
 /// The command with its options as one types them.
-fn typed(words: &[String]) -> String {
-    let mut text = format!("pgcalm lab run {SCENARIO}");
+fn typed(scenario: &str, words: &[String]) -> String {
+    let mut text = format!("pgcalm lab run {scenario}");
     for word in words {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -155,8 +290,8 @@ fn quoted(value: &str) -> String {
     }
 }
 
-fn run_rows(
-    rows: &mut [Runnable<'_>],
+fn run_rows<O: RowOptions>(
+    rows: &mut [Runnable<'_, O>],
     results: &Results,
     args: &SuiteArgs,
     interrupt: &Interrupt,
@@ -166,14 +301,13 @@ fn run_rows(
         interrupt.check()?;
         let name = &row.row.name;
         let place = format!("row {} of {count}, {name}", index + 1);
-        let stamp = Stamp::of(&row.options, interrupt)?;
+        let stamp = stamp_of(&row.options, interrupt)?;
         if !args.again && is_done(row.found.as_ref(), &stamp) {
             output::say(&format!("{place}: its result is there"));
             continue;
         }
         output::say(&format!("{place}: {}", row.row.title));
-        let outcome = contest::run(&row.options, interrupt)
-            .and_then(|report| results.put(name, &stamp, &report).map(|()| report));
+        let outcome = row.options.run(interrupt).and_then(|report| results.put(name, &stamp, &report).map(|()| report));
         match outcome {
             Ok(report) => row.found = Some(Found { stamp, report }),
             Err(error) => {
@@ -189,19 +323,19 @@ fn run_rows(
     Ok(())
 }
 
-fn is_done(found: Option<&Found>, now: &Stamp) -> bool {
+fn is_done<R>(found: Option<&Found<R>>, now: &Stamp) -> bool {
     found.is_some_and(|found| found.stamp.differs_from(now).is_none())
 }
 
-fn list(rows: &[Runnable<'_>], args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
+fn list<O: RowOptions>(rows: &[Runnable<'_, O>], args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut text = String::new();
     let mut total = Duration::ZERO;
     let mut due = 0;
     for row in rows.iter().filter(|row| row.is_selected) {
         interrupt.check()?;
-        let now = Stamp::of(&row.options, interrupt)?;
+        let now = stamp_of(&row.options, interrupt)?;
         let difference = row.found.as_ref().map(|found| found.stamp.differs_from(&now));
-        let takes = suite::estimate(&row.options);
+        let takes = row.options.takes();
         let state = match difference {
             Some(None) if !args.again => "its result is there".to_string(),
             Some(Some(difference)) if !args.again => {
@@ -226,47 +360,28 @@ fn minutes(duration: Duration) -> String {
     if minutes < 120 { format!("{minutes} min") } else { format!("{} h {} min", minutes / 60, minutes % 60) }
 }
 
-/// Shows the matrix, writes the files asked for, and fails if a row has.
-fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &Interrupt) -> anyhow::Result<()> {
-    let mut renewed = HashSet::new();
-    let mut failed = Vec::new();
+/// Shows the results, writes the files asked for, and fails if a row has.
+fn finish<O: RowOptions>(
+    suite: &Suite,
+    mut rows: Vec<Runnable<'_, O>>,
+    args: &SuiteArgs,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    interrupt.check()?;
     let count = rows.iter().filter(|row| row.is_selected).count();
-    let mut shown = Vec::new();
-    for row in rows {
-        interrupt.check()?;
-        if row.is_selected && row.failure.is_none() {
-            renewed.insert(row.row.name.clone());
-        }
-        if row.failure.is_some() {
-            failed.push(row.row.name.clone());
-        }
+    let mut failed = Vec::new();
+    for row in rows.iter_mut().filter(|row| row.failure.is_some()) {
+        failed.push(row.row.name.clone());
         // A failure is not to hide behind an earlier result.
-        let found = row.found.filter(|_| row.failure.is_none());
-        let module = found.as_ref().and_then(|found| found.stamp.module.clone());
-        let mut made = pgcalm_lab::suite::report::Row::new(
-            row.row.name.clone(),
-            row.row.title.clone(),
-            row.row.part.clone(),
-            row.command,
-            found.map(|found| found.report),
-        );
-        made.failure = row.failure;
-        made.module = module;
-        shown.push(made);
+        row.found = None;
     }
-    let report = Report::new(suite.title.clone(), suite.about.clone(), shown);
-    if let Some(file) = &args.markdown {
-        let of_row = |row: &pgcalm_lab::suite::report::Row| renewed.contains(&row.name);
-        write_markdown(&report, file, of_row)?;
-        output::say(&format!("Markdown: {}", file.display()));
-    }
-    args.report.clone().write(&report)?;
+    let worse = O::show(suite, rows, args)?;
     if !failed.is_empty() {
         bail!("suite: {} of {count} rows failed: {}", failed.len(), failed.join(", "));
     }
-    match args.fail_on {
-        Some(FailOnVerdict::Worse) => judge(&report).map_err(anyhow::Error::from),
-        None => Ok(()),
+    match (args.fail_on, worse) {
+        (Some(FailOnVerdict::Worse), Some(worse)) => Err(worse.into()),
+        _ => Ok(()),
     }
 }
 
@@ -337,7 +452,7 @@ mod tests {
         }
     }
 
-    fn parsed(text: &str, args: &SuiteArgs) -> Result<(Options, String), String> {
+    fn parsed(text: &str, args: &SuiteArgs) -> Result<(contest::Options, String), String> {
         let suite = Suite::parse(&format!("title = 'x'\n[[row]]\nname = 'a'\n{text}"))?;
         parse(&suite.rows[0], args)
     }

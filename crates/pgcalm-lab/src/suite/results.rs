@@ -8,6 +8,7 @@ use std::{fs, io};
 use anyhow::Context;
 use pgcalm_host::replacement::{Durability, Replacement};
 use pgcalm_host::{HostRoot, replacement};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use crate::contest::report as model;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::module;
+use crate::report::Shown;
 use pgcalm_host::Failure;
 
 /// What a result was measured with. A row is not run again as long as all of it is the same.
@@ -83,19 +85,19 @@ impl Stamp {
 
 /// A file of results: the report, as any run writes it, and its stamp beside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Document {
+struct Document<R> {
     suite_row: Stamp,
     #[serde(flatten)]
-    report: model::Report,
+    report: R,
 }
 
 /// A result that is there.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct Found<R = model::Report> {
     /// What it was measured with.
     pub stamp: Stamp,
     /// The result.
-    pub report: model::Report,
+    pub report: R,
 }
 
 /// The directory with the results.
@@ -129,7 +131,7 @@ impl Results {
     }
 
     /// The result of a row. None if there is no file, or one that is no suite's result.
-    pub fn find(&self, row: &str) -> anyhow::Result<Option<Found>> {
+    pub fn find<R: Shown + DeserializeOwned>(&self, row: &str) -> anyhow::Result<Option<Found<R>>> {
         let file = self.file(row);
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
@@ -144,12 +146,15 @@ impl Results {
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
         Ok(serde_json::from_str::<Stamped>(&text)
             .ok()
-            .zip(crate::document::from_json(&text).ok())
-            .map(|(stamped, report)| Found { stamp: stamped.suite_row, report }))
+            .zip(crate::document::completed(&text).ok())
+            .map(|(stamped, report)| Found { stamp: stamped.suite_row, report: *report }))
     }
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
-    pub fn put(&self, row: &str, stamp: &Stamp, report: &model::Report) -> anyhow::Result<()> {
+    pub fn put<R>(&self, row: &str, stamp: &Stamp, report: &R) -> anyhow::Result<()>
+    where
+        R: Clone + PartialEq + Serialize + DeserializeOwned,
+    {
         let text = pgcalm_render::json::to_json_pretty(&Document { suite_row: stamp.clone(), report: report.clone() })?;
         let file = self.file(row);
         let part = self.directory.join(format!(".{row}.json.part"));
@@ -189,9 +194,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let results = Results::new(&directory.path().join("new"));
         results.check().unwrap();
-        assert_eq!(results.find("a").unwrap(), None);
+        assert_eq!(results.find::<model::Report>("a").unwrap(), None);
         results.put("a", &stamp(), &report()).unwrap();
-        let found = results.find("a").unwrap().unwrap();
+        let found: Found = results.find("a").unwrap().unwrap();
         assert_eq!((found.stamp, found.report), (stamp(), report()));
         let text = fs::read_to_string(results.file("a")).unwrap();
         assert_eq!(crate::document::from_json(&text).unwrap(), report());
@@ -206,7 +211,7 @@ mod tests {
         let text = pgcalm_render::json::to_json_pretty(&report()).unwrap();
         for text in ["", "{", &text] {
             fs::write(results.file("a"), text).unwrap();
-            assert_eq!(results.find("a").unwrap(), None);
+            assert_eq!(results.find::<model::Report>("a").unwrap(), None);
         }
     }
 
