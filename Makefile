@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start torture torture-errors torture-archive clean
 
 all: build
 
@@ -196,6 +196,12 @@ bench-record: deps build
 # How long a cold cache lasts after a restart, with pgcalm warm, with autoprewarm and with nothing; as root, up to an hour, wants the machine for itself
 bench-warm: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/warm
+
+# Estimates of stops and recovery held against what they took (bench/suites/stop-start.toml), target/stop-start.md; as root, half an hour, wants
+# the machine for itself, goes on where it was
+bench-stop-start: build
+	@$(PGCALM) lab run suite bench/suites/stop-start.toml --option module-dir=$(EXTENSION) --results bench/results/stop-start \
+	  --markdown target/stop-start.md --html target/stop-start.html --json target/stop-start.json
 
 # Crashes under load, target/torture.md; CYCLES=N for another number than 200
 torture: build

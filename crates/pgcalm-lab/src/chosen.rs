@@ -30,8 +30,8 @@ macro_rules! chosen {
                 }
             }
 
-            /// Every option with the value in force, by its name on the command line.
-            pub fn named(&self) -> BTreeMap<String, Value> {
+            /// Every option, by its name on the command line.
+            fn all_named(&self) -> BTreeMap<String, Value> {
                 match self {
                     $(Self::$scenario(options) => named(&**options),)*
                 }
@@ -59,6 +59,15 @@ macro_rules! chosen {
 scenarios!(chosen);
 
 impl Chosen {
+    /// Every option with the value in force, by its name on the command line: a result is that of these.
+    pub fn named(&self) -> BTreeMap<String, Value> {
+        match self {
+            Self::Checkpoint(options) => options.named(),
+            Self::StopStart(options) => options.named(),
+            _ => self.all_named(),
+        }
+    }
+
     /// Whether a server of it may load the module.
     pub(crate) fn loads_module(&self) -> bool {
         match self {
@@ -71,6 +80,7 @@ impl Chosen {
     pub fn estimate(&self) -> Option<Duration> {
         match self {
             Self::Checkpoint(options) => Some(suite::estimate(options)),
+            Self::StopStart(options) => Some(options.takes()),
             _ => None,
         }
     }

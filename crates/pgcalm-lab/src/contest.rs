@@ -399,7 +399,7 @@ enum Watch<'a> {
 }
 
 /// Seconds of the epoch.
-fn epoch() -> f64 {
+pub(crate) fn epoch() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 

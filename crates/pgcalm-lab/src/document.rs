@@ -71,7 +71,7 @@ macro_rules! documents {
 
 scenarios!(documents);
 
-fn completed<R: Shown + DeserializeOwned>(document: &str) -> anyhow::Result<Box<R>> {
+pub(crate) fn completed<R: Shown + DeserializeOwned>(document: &str) -> anyhow::Result<Box<R>> {
     parse::<R>(document).map(|report| Box::new(report.completed()))
 }
 

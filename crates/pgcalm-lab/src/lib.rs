@@ -62,6 +62,7 @@ pub mod predict;
 pub mod replica;
 pub mod report;
 pub mod server;
+pub mod stop_start;
 pub mod suite;
 pub mod tenants;
 pub mod torture;

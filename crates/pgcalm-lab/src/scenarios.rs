@@ -16,6 +16,7 @@ macro_rules! scenarios {
             WalFull(wal_full),
             Archive(archive),
             Replica(replica),
+            StopStart(stop_start),
             Predict(predict),
         }
     };

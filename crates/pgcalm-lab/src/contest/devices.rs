@@ -209,7 +209,7 @@ impl<'a> Devices<'a> {
         settings: &BTreeMap<String, String>,
         before: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<Scene> {
-        let Stage { installation, progress, interrupt, .. } = self.stage;
+        let Stage { installation, interrupt, .. } = self.stage;
         let started = Instant::now();
         let mut data = self.file_system(options, "data", &self.data)?;
         let mut wal = match &self.wal {
@@ -231,15 +231,21 @@ impl<'a> Devices<'a> {
             wal.remount()?;
         }
         let copied = Instant::now();
-        match &self.memory {
-            None => warm::warm(&cluster, options.warm(), progress, interrupt)?,
-            Some(memory) => warm::warm_in(memory, &cluster, options.warm(), progress, interrupt)?,
-        }
+        self.warm(options, &cluster)?;
         before(&cluster)?;
         let read = Instant::now();
         let server = self.stage.start(self.stage.places(cluster.clone()), settings)?;
         self.admit(server.pid())?;
         Ok(Scene { server, cluster, data, wal, copying: copied - started, reading: read - copied })
+    }
+
+    /// Fills the page cache with the tables of a cluster.
+    pub(crate) fn warm(&self, options: &Options, cluster: &Path) -> anyhow::Result<()> {
+        let Stage { progress, interrupt, .. } = self.stage;
+        match &self.memory {
+            None => warm::warm(cluster, options.warm(), progress, interrupt),
+            Some(memory) => warm::warm_in(memory, cluster, options.warm(), progress, interrupt),
+        }
     }
 
     fn file_system(&self, options: &Options, role: &str, device: &Device) -> anyhow::Result<FileSystem> {
@@ -274,6 +280,14 @@ impl Scene {
     /// Where the file system with WAL is mounted.
     pub fn wal_path(&self) -> &Path {
         self.wal.as_ref().unwrap_or(&self.data).path()
+    }
+
+    /// Leaves on the devices of a killed server what a power cut would: its page cache is lost.
+    pub(crate) fn lose_power(&mut self) -> anyhow::Result<()> {
+        let file_systems = || [Some(&self.data), self.wal.as_ref()].into_iter().flatten();
+        file_systems().try_for_each(FileSystem::shut_down)?;
+        self.data.remount()?;
+        self.wal.as_mut().map_or(Ok(()), FileSystem::remount)
     }
 
     /// Ends the server at once and throws its data away, so that unmounting has nothing to write.

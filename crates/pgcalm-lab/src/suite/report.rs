@@ -12,9 +12,8 @@ use pgcalm_render::document::{Column, Document, Table, figure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contest;
-use crate::document;
 use crate::report::Shown;
+use crate::{contest, document, stop_start};
 
 /// Name of the document, where others have that of their scenario.
 pub const SCENARIO: &str = "suite";
@@ -65,11 +64,11 @@ impl Shown for Report {
     }
 
     fn text(&self) -> String {
-        text::render(self)
+        self.pooled().map_or_else(|| text::render(self), |pooled| pooled.text())
     }
 
     fn html(&self) -> String {
-        html::render(self)
+        self.pooled().map_or_else(|| html::render(self), |pooled| pooled.html())
     }
 
     fn completed(mut self) -> Self {
@@ -208,6 +207,20 @@ impl Row {
 }
 
 impl Report {
+    /// All rows as one report, where all that have a result are of stop-start: what counts of it is many rounds.
+    fn pooled(&self) -> Option<stop_start::report::Report> {
+        let rows = order::others(self);
+        let results = self.rows.iter().filter(|row| row.report.is_some() || row.document.is_some()).count();
+        let pooled: Vec<_> = rows
+            .into_iter()
+            .filter_map(|(row, document)| match document {
+                document::Document::StopStart(report) => Some((row.title.clone(), *report)),
+                _ => None,
+            })
+            .collect();
+        (pooled.len() == results).then(|| stop_start::report::Report::of_suite(&self.title, &self.about, pooled))?
+    }
+
     /// A document of these rows.
     pub fn new(title: String, about: String, rows: Vec<Row>) -> Self {
         Self { scenario: SCENARIO.to_string(), title, about, rows }

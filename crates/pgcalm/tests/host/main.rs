@@ -12,6 +12,7 @@ mod lab_run;
 mod lab_stage;
 mod lab_trouble;
 mod replica;
+mod stop_start;
 mod suite;
 mod tenants;
 mod trace;

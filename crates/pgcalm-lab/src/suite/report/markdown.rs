@@ -11,6 +11,9 @@ use crate::report::Shown;
 ///
 /// Not every result that is there should get in: it may be of a trial that was never meant for the document.
 pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> String {
+    if let Some(pooled) = report.pooled() {
+        return pooled.document().markdown();
+    }
     let mut out = format!("# {}\n", report.title);
     if !report.about.is_empty() {
         out.push_str(&format!("\n{}\n", report.about));
