@@ -68,7 +68,7 @@ foreach my $round (1 .. 4)
 }
 cmp_ok($seen, '>', 0, 'files of the databases were tracked');
 cmp_ok($longest, '<', 20, 'DROP DATABASE is not held up');
-ok(wait_for(sub { held_files() eq '' }, 5), 'the worker lets go of the files of dropped databases');
+ok(wait_for(sub { held_files() eq '' }), 'the worker lets go of the files of dropped databases');
 ok( wait_for(
 		sub {
 			$node->safe_psql('postgres',
@@ -92,7 +92,7 @@ foreach my $statement ('TRUNCATE filled', 'DROP TABLE filled')
 cmp_ok($longest, '<', 20, 'TRUNCATE and DROP TABLE are not held up');
 # the first segment of a dropped table goes with the next checkpoint
 $node->safe_psql('postgres', 'CHECKPOINT');
-ok(wait_for(sub { held_files() eq '' }, 5), 'the worker lets go of the files of dropped tables');
+ok(wait_for(sub { held_files() eq '' }), 'the worker lets go of the files of dropped tables');
 
 # a tablespace must be empty to be dropped
 my $tablespace = PostgreSQL::Test::Utils::tempdir();
@@ -104,7 +104,7 @@ cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_calm_regions() WHE
 	  + status_of($node)->{flushed_pages}, '>', 0, 'files of a tablespace are tracked');
 $node->safe_psql('postgres', 'DROP TABLE elsewhere');
 is($node->psql('postgres', 'DROP TABLESPACE space'), 0, 'a tablespace is dropped');
-ok(wait_for(sub { held_files() eq '' }, 5), 'the worker lets go of the files of a dropped tablespace');
+ok(wait_for(sub { held_files() eq '' }), 'the worker lets go of the files of a dropped tablespace');
 
 # --- files that shrink
 

@@ -258,7 +258,8 @@ $node->safe_psql('postgres', q{INSERT INTO load SELECT max(id) + 1, 0, 'x' FROM 
 kill 'STOP', $worker;
 $start = time;
 $node->safe_psql('postgres', 'CHECKPOINT');
-cmp_ok(time - $start, '<', 10, 'a stopped worker does not hold up a checkpoint');
+# an hour would be the worker's
+cmp_ok(time - $start, '<', 60, 'a stopped worker does not hold up a checkpoint');
 kill 'CONT', $worker;
 $node->stop('fast');
 ok(!kill(0, $worker), 'and ends with the server when it goes on');
