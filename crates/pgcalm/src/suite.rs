@@ -102,7 +102,10 @@ fn parse(row: &Row, args: &SuiteArgs) -> Result<(Chosen, String), String> {
     let given = args.option.iter().map(|option| (option.name.clone(), Given::One(option.value.clone()))).collect();
     let mut shown = row.clone();
     shown.levels.push(given);
-    let words = shown.arguments(is_repeated);
+    // What lies beside the file is named by it, wherever it is called from.
+    let folder = args.file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let folder = folder.display().to_string();
+    let words: Vec<String> = shown.arguments(is_repeated).iter().map(|word| word.replace("{suite}", &folder)).collect();
     let mut all = words.clone();
     if let Some(dir) = &args.dir {
         // Of this host, and not of the run.
@@ -368,6 +371,8 @@ mod tests {
         assert_eq!(options.named()["seconds"], 40);
         assert_eq!(options.common().dir, PathBuf::from("/var/tmp/x"));
         assert_eq!(command, "pgcalm lab run checkpoint --seconds 40");
+        let (_, command) = parsed("set = ['log_directory={suite}/x']", &args).unwrap();
+        assert_eq!(command, "pgcalm lab run checkpoint --set log_directory=some/x --seconds 40");
         let (options, command) = parsed("scenario = 'wal-full'\nkind = ['slot']", &args).unwrap();
         assert!(matches!(options, Chosen::WalFull(_)), "{options:?}");
         assert_eq!(options.named()["kind"], serde_json::json!(["slot"]));

@@ -9,6 +9,7 @@ use super::report_files::ReportFiles;
 #[derive(Debug, Args)]
 pub struct SuiteArgs {
     /// The suite, a TOML file; docs/guides/lab.md has the format, bench/suites those of this project.
+    /// {suite} in a value is replaced by its directory.
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// Run these rows only, separated by commas; the matrix still has all that have a result.

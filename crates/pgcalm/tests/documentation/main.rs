@@ -18,7 +18,7 @@ const PAGE_WORDS: usize = 900;
 /// What is there for looking up, or written by a tool.
 const MAY_BE_LONG: [&str; 2] = ["docs/reference/", "docs/arena-quick.md"];
 /// Of all pages together that are written by hand, as `wc -w` counts them, signs of tables included.
-const ALL_WORDS: usize = 12_460;
+const ALL_WORDS: usize = 12_390;
 /// Characters of a line, but for tables and code, which can't be broken.
 const LINE: usize = 100;
 /// Pages for those who work on it.
