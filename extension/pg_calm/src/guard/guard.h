@@ -172,12 +172,17 @@ extern void
 guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint64 now_ms);
 
 /* guard_archive.c */
-extern bool guard_archive_queue(uint64 *bytes, uint64 now_ms);
+
+/*
+ * What waits, in bytes, as of a moment ago, and where its first segment begins, 0 if there is none;
+ * false if there is no telling
+ */
+extern bool guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 now_ms);
 extern void guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms);
 
 /* guard_forecast.c */
-extern void
-guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room, uint64 now_ms);
+extern void guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room,
+                           bool slows, uint64 now_ms);
 
 /* guard_lag.c */
 typedef enum GuardLagPosition

@@ -25,18 +25,24 @@
 #define LOOK_INTERVAL_MS 1000
 #define LOOK_COST_FACTOR 100
 
-static bool read_queue(uint64 *bytes);
+typedef struct Queue
+{
+	uint64 bytes;  /* of the files that are announced; those of a few kB count as segments */
+	uint64 oldest; /* position at which the first of the segments begins; 0: there is none */
+} Queue;
 
-/* Bytes of the files that are announced; those of a few kB count as segments.  False if that can't be read */
+static bool read_queue(Queue *queue);
+
+/* False if that can't be read */
 static bool
-read_queue(uint64 *bytes)
+read_queue(Queue *queue)
 {
 	DIR *directory = opendir(STATUS_DIRECTORY);
 	struct dirent *entry;
 
 	if (directory == NULL)
 		return false;
-	*bytes = 0;
+	memset(queue, 0, sizeof(*queue));
 	while ((entry = readdir(directory)) != NULL)
 	{
 		const char *suffix = strrchr(entry->d_name, '.');
@@ -44,18 +50,31 @@ read_queue(uint64 *bytes)
 		/* the conditions are those of pgarch.c, pgarch_readyXlog */
 		if (suffix != NULL && strcmp(suffix, ".ready") == 0 &&
 		    suffix - entry->d_name >= MIN_XFN_CHARS && suffix - entry->d_name <= MAX_XFN_CHARS)
-			*bytes += (uint64) wal_segment_size;
+		{
+			char name[MAX_XFN_CHARS + 1];
+
+			queue->bytes += (uint64) wal_segment_size;
+			strlcpy(name, entry->d_name, suffix - entry->d_name + 1);
+			if (IsXLogFileName(name))
+			{
+				TimeLineID timeline;
+				XLogSegNo segment;
+
+				XLogFromFileName(name, &timeline, &segment, wal_segment_size);
+				if (queue->oldest == 0 || segment * wal_segment_size < queue->oldest)
+					queue->oldest = segment * wal_segment_size;
+			}
+		}
 	}
 	(void) closedir(directory);
 	return true;
 }
 
-/* What waits, in bytes, as of a moment ago; false if there is no telling */
 bool
-guard_archive_queue(uint64 *bytes, uint64 now_ms)
+guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 now_ms)
 {
 	static uint64 next_look_ms = 0;
-	static uint64 queue = 0;
+	static Queue queue;
 	static bool known = false;
 
 	if (!XLogArchivingActive())
@@ -68,7 +87,8 @@ guard_archive_queue(uint64 *bytes, uint64 now_ms)
 		took = monotonic_ms() - now_ms;
 		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, LOOK_COST_FACTOR * took);
 	}
-	*bytes = queue;
+	*bytes = queue.bytes;
+	*oldest = queue.oldest;
 	return known;
 }
 
@@ -80,10 +100,12 @@ guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 	/* in whole segments, as it goes */
 	uint64 end = insert - insert % wal_segment_size;
 	uint64 queue;
+	uint64 oldest;
 
-	if (!guard_archive_queue(&queue, now_ms))
+	if (!guard_archive_queue(&queue, &oldest, now_ms))
 		return;
-	guard_track(&archived, end - Min(queue, end - 1), now_ms);
+	/* not what has been written less the queue: each new segment counts before it is announced */
+	guard_track(&archived, oldest != 0 ? oldest : end, now_ms);
 	reading->state = GUARD_WATCHED;
 	reading->value = (double) queue;
 	reading->limit = (double) guard_archive_backlog * 1024 * 1024;

@@ -228,6 +228,7 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 	                                       {"would refuse", "refuses"}};
 	static uint64 stuck_since_ms[GUARD_INPUTS];
 	static GuardDrain unpaced; /* WAL that nobody waits for */
+	static bool was_open = true;
 	static GuardState states[GUARD_INPUTS];
 	static uint64 releases[GUARD_INPUTS];
 	static char objects[GUARD_INPUTS][NAMEDATALEN];
@@ -321,12 +322,13 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 	/*
 	 * The part of WAL that no session has owned up to comes from those that
 	 * are exempt, or are in long transactions.  Not by the smoothed rate, which is
-	 * still that of before when a gate has closed.
+	 * still that of before when a gate has closed.  Up to then nobody owned up to anything.
 	 */
 	if (last_ms != 0)
 		total += (double) insert - (double) last_insert - (double) (charged - last_charged);
-	if (gate == GUARD_GATE_OPEN)
+	if (gate == GUARD_GATE_OPEN || was_open)
 		memset(&unpaced, 0, sizeof(unpaced));
+	was_open = gate == GUARD_GATE_OPEN;
 	guard_track(&unpaced, (uint64) total, now_ms);
 	last_ms = now_ms;
 	last_charged = charged;

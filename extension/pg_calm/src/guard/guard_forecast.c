@@ -7,7 +7,8 @@
  * grows by what is written, less what its keeper has done with; both come in bursts,
  * so that a mean over minutes counts.  The warning comes when it would be full within
  * hours, and that has been so for a third of the time that there is, or five minutes:
- * a burst is over by then.  It is repeated when half of the time that was left is gone.
+ * a burst is over by then; or at once where writers are slowed down for it.  It is repeated when
+ * half of the time that was left is gone.
  *
  * In shadow mode as well: this is what the guard is loaded for before it is let hold
  * anybody.
@@ -52,10 +53,12 @@ clock_time(TimestampTz time)
 
 /*
  * Fill in what is to come into the reading, and warn.  kept is how much WAL the keeper, "" if
- * there is none, has there for itself, room what is left for more, both in bytes.
+ * there is none, has there for itself, room what is left for more, both in bytes; slows: writers
+ * are slowed down for it, or would be.
  */
 void
-guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room, uint64 now_ms)
+guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room, bool slows,
+               uint64 now_ms)
 {
 	static char last_keeper[NAMEDATALEN] = "";
 	static uint64 last_ms = 0;
@@ -98,7 +101,7 @@ guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double ro
 
 	if (warned_since == 0)
 		warned_since = now_ms;
-	if ((double) (now_ms - warned_since) / 1000 < Min(LASTS_SECONDS, left * LASTS_SHARE))
+	if (!slows && (double) (now_ms - warned_since) / 1000 < Min(LASTS_SECONDS, left * LASTS_SHARE))
 		return;
 	reading->behind_since = since;
 	reading->full_at = TimestampTzPlusMilliseconds(now, (int64) (left * 1000));

@@ -124,6 +124,7 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
 {
 	uint64 from = insert;
 	uint64 queue;
+	uint64 oldest;
 
 	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
 	for (int i = 0; i < max_replication_slots; i++)
@@ -148,16 +149,10 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
 
-	if (guard_archive_queue(&queue, now_ms))
+	if (guard_archive_queue(&queue, &oldest, now_ms) && oldest != 0 && oldest < from)
 	{
-		uint64 archived = insert - insert % wal_segment_size;
-
-		archived -= Min(queue, archived);
-		if (queue > 0 && archived < from)
-		{
-			from = archived;
-			strlcpy(name, "archive", NAMEDATALEN);
-		}
+		from = oldest;
+		strlcpy(name, "archive", NAMEDATALEN);
 	}
 	return from;
 }
@@ -242,7 +237,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	}
 	guard_track(&retainer, from, now_ms);
 	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
-	               now_ms);
+	               retained, now_ms);
 	if (retained)
 	{
 		double rate =
