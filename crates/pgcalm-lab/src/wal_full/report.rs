@@ -135,8 +135,11 @@ impl Case {
         let before = &tps[at(begun * LEAD)..at(begun)];
         let tps_before = mean(before);
         let since = &tps[at(begun)..end];
-        let slowed =
-            ended_s.and_then(|ended| Some(&tps[(first_hold(&run, at(begun))? + SETTLED_S).min(at(ended))..at(ended)]));
+        let slowed = ended_s.and_then(|ended| {
+            // The second in which it ended is a free one in part.
+            let last = at(ended.floor());
+            Some(&tps[(first_hold(&run, at(begun))? + SETTLED_S).min(last)..last])
+        });
         let slowed = slowed.filter(|slowed| !slowed.is_empty());
         let full_rate_s = ended_s.and_then(|ended| {
             let mut seconds = tps[at(ended)..end].windows(FULL_RATE_S);
@@ -315,6 +318,15 @@ pub(crate) mod tests {
         assert_eq!((on.tps_worst, on.seconds_zero), (10.0, 0));
         assert_eq!((on.tps_slowed, on.variation, on.full_rate_s), (Some(10.0), Some(0.0), Some(0.0)));
         assert_eq!(report.failure(), None);
+    }
+
+    #[test]
+    fn the_second_in_which_the_cause_ends_is_not_slowed() {
+        let null = serde_json::Value::Null;
+        let mut contestant = contestant(GUARD_ON, 10.0, 100.0, null);
+        contestant.runs[0].troubles[0].until_s = Some(20.4);
+        let case = Case::of("slot", contestant, 100).unwrap();
+        assert_eq!((case.tps_slowed, case.variation), (Some(10.0), Some(0.0)));
     }
 
     #[test]

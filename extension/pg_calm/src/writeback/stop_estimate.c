@@ -63,7 +63,7 @@ typedef struct Dirty
 /* What the last count has looked at, in order; in a process that counts nothing, untouched memory */
 static uint32 tags[SAMPLE][TAG_WORDS];
 static int count = 0;
-static uint32 run_gap = 0;           /* blocks between neighbours of a run, at most */
+static uint32 run_gap = 0;           /* blocks between neighbours of a run that is handed out */
 static uint32 handed_out[TAG_WORDS]; /* the last block of stop_estimate_next_run() */
 static int next_run = 0;
 static int not_handed_out = 0;
@@ -96,15 +96,15 @@ same_region(const uint32 *a, const uint32 *b)
 	       a[BLOCK_WORD] / PAGE_MAP_REGION_BLOCKS == b[BLOCK_WORD] / PAGE_MAP_REGION_BLOCKS;
 }
 
-/* Blocks of the run that begins with this tag, which becomes that of the next one */
+/* Blocks of the run with such gaps that begins with this tag, which becomes that of the next one */
 static uint32
-run_blocks(int *tag)
+run_blocks(int *tag, uint32 gap)
 {
 	const uint32 *first = tags[*tag];
 	const uint32 *last = first;
 
 	while (++*tag < count && same_region(tags[*tag], first) &&
-	       tags[*tag][BLOCK_WORD] - last[BLOCK_WORD] <= run_gap + 1)
+	       tags[*tag][BLOCK_WORD] - last[BLOCK_WORD] <= gap + 1)
 		last = tags[*tag];
 	return last[BLOCK_WORD] - first[BLOCK_WORD] + 1;
 }
@@ -149,7 +149,8 @@ count_dirty(const DeviceCaps *caps, Dirty *dirty)
 
 	for (int tag = 0; tag < count;)
 	{
-		uint64 run = (uint64) run_blocks(&tag) * BLCKSZ;
+		/* a shutdown's checkpoint waits for nobody, so that its fsyncs find gaps as they are */
+		uint64 run = (uint64) run_blocks(&tag, 0) * BLCKSZ;
 
 		dirty->operations += device_operations(caps, run);
 		dirty->bytes += run;
@@ -171,7 +172,7 @@ stop_estimate_next_run(RelationFile *file, uint32 *first, uint32 *blocks)
 	if (not_handed_out <= 0)
 		return false;
 	next_run = begin = next_run == count ? 0 : next_run;
-	*blocks = run_blocks(&next_run);
+	*blocks = run_blocks(&next_run, run_gap);
 	*first = tags[begin][BLOCK_WORD];
 	*file =
 		(RelationFile){.relation = CALM_RELATION_ID(tags[begin][0], tags[begin][1], tags[begin][2]),
