@@ -54,9 +54,9 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     };
     assert!(losses(0) > 0, "{}", run(0)["crash"]);
     assert_eq!(losses(1), 0, "{}", run(1)["crash"]);
-    // The copy and its directory, and what the server does to acknowledge.
+    // The copy and its directory, and what the server does to acknowledge; the power cut can come before the last sync of the six files'.
     let syncs = |index: usize| run(index)["crash"]["syncs_per_file"].as_f64().unwrap();
-    assert!((syncs(1) - syncs(0) - 2.0).abs() < 0.01, "{} {}", syncs(0), syncs(1));
+    assert!((syncs(1) - syncs(0) - 2.0).abs() < 1.5 / 6.0, "{} {}", syncs(0), syncs(1));
     assert!(fs::read_to_string(&html).unwrap().contains("cp-sync"));
 
     let text = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
