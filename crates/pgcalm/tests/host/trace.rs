@@ -3,15 +3,16 @@
 use crate::trace_server;
 
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{programs, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::locks::report::LockClass;
@@ -253,6 +254,32 @@ fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
     assert!(checkpoint.first.seconds > checkpoint.during.seconds);
 }
 
+/// An installation in `directory` with the same paths below it, of which the server's own program is a copy: the kernel raises
+/// the semaphores of a file in all processes that have mapped it, and labs that run beside trace the host's.
+fn copied(bindir: &Path, directory: &Path) -> PathBuf {
+    let below = |path: &Path| directory.join(path.strip_prefix("/").unwrap());
+    // The server looks for its other files where they are as seen from its program.
+    for folder in bindir.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap().path();
+            if !bindir.starts_with(&entry) {
+                fs::create_dir_all(below(folder)).unwrap();
+                symlink(&entry, below(&entry)).unwrap();
+            }
+        }
+    }
+    fs::create_dir_all(below(bindir)).unwrap();
+    for entry in fs::read_dir(bindir).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() == "postgres" || entry.file_name() == "initdb" {
+            fs::copy(entry.path(), below(&entry.path())).unwrap();
+        } else {
+            symlink(entry.path(), below(&entry.path())).unwrap();
+        }
+    }
+    below(bindir)
+}
+
 /// The semaphores of some probes in the postmaster's memory, which the kernel raises while they are traced.
 fn semaphores(server: &Server) -> Vec<u16> {
     let pid = server.pid();
@@ -285,8 +312,9 @@ fn semaphores(server: &Server) -> Vec<u16> {
 #[test]
 fn nothing_stays_attached_even_if_killed() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
-    assert_eq!(semaphores(&server), [0; 4], "somebody else traces, too");
+    let installation = programs::directory("pgcalm-trace-programs");
+    let server = Server::start(&copied(&bindir, installation.path()));
+    assert_eq!(semaphores(&server), [0; 4]);
     for signal in [Signal::INT, Signal::KILL] {
         let trace = Trace::start(&server, "checkpoint", &[]);
         let said = fs::read_to_string(&trace.json).unwrap();
