@@ -121,6 +121,7 @@ fmt-check:
 lint: fmt-check
 	sh $(EXTENSION)/test/includes.sh
 	cargo clippy --quiet --workspace --all-targets -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
 	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ -I$(EXTENSION)/src $(filter %.c,$(MODULE_SOURCES)) bench/errors/*.c bench/noop_archive/*.c

@@ -7,13 +7,13 @@ use pgcalm_host::control_file;
 
 /// The system identifier of the cluster that `target` lies in, such as `pg_wal/RECOVERYXLOG`; `None` if there is no
 /// pg_control beside it to tell.
-pub fn system_identifier(target: &Path) -> Option<u64> {
+pub(crate) fn system_identifier(target: &Path) -> Option<u64> {
     control_file::system_identifier(data_directory(target)?).ok()
 }
 
 /// Whether that cluster is a standby: it asks for what isn't there again and again, and its database opens for writing when
 /// somebody promotes it, not when WAL ends.
-pub fn is_standby(target: &Path) -> bool {
+pub(crate) fn is_standby(target: &Path) -> bool {
     data_directory(target).is_some_and(|cluster| cluster.join("standby.signal").exists())
 }
 

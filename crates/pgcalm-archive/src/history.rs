@@ -6,7 +6,7 @@
 /// for all WAL on that timeline alone. The server never writes such a file: the first timeline has none.
 ///
 /// The reason at the end of a line may be in any encoding: a restore point's name is in that of its cluster.
-pub fn complaint(timeline: u32, text: &[u8]) -> Option<String> {
+pub(crate) fn complaint(timeline: u32, text: &[u8]) -> Option<String> {
     let mut parents = 0;
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         if line.is_empty() || line.starts_with(b"#") {

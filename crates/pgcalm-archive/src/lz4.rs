@@ -24,7 +24,7 @@ const LEGACY_BLOCK: usize = 8 << 20;
 const LEGACY_COMPRESSED: usize = LEGACY_BLOCK + LEGACY_BLOCK / 255 + 16;
 
 /// Reads the content of all frames.
-pub struct Lz4 {
+pub(crate) struct Lz4 {
     decoder: FrameDecoder<Input>,
     at: At,
     /// The block of a legacy frame that is being handed out, and how much of it was.
@@ -53,7 +53,7 @@ struct Input {
 
 impl Lz4 {
     /// Reads from the beginning of `file`.
-    pub fn new(file: BufReader<File>) -> Self {
+    pub(crate) fn new(file: BufReader<File>) -> Self {
         let input = Input { file, ahead: Vec::new(), met_end: false };
         Self {
             decoder: FrameDecoder::new(input),
@@ -65,7 +65,7 @@ impl Lz4 {
     }
 
     /// Whether all frames that were read so far carry a checksum of their content.
-    pub fn has_checksum(&self) -> bool {
+    pub(crate) fn has_checksum(&self) -> bool {
         self.has_checksum
     }
 

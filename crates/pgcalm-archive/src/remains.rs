@@ -37,7 +37,7 @@ const UNFINISHED: [&str; 5] = [".partial", ".tmp", ".temp", ".part", ".filepart"
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Remains {
+pub(crate) enum Remains {
     /// One of the forms that are read, since they were looked for.
     Arrived,
     /// A file that is not finished.
@@ -48,7 +48,7 @@ pub enum Remains {
 
 /// Looks through the archive; `None` if nothing of `file` is there. `expected_system` is the system identifier of the cluster
 /// that asks, if known.
-pub fn find(
+pub(crate) fn find(
     archive: &Path,
     file: &str,
     name: FileName,

@@ -286,11 +286,11 @@ pub(crate) mod tests {
     use super::*;
 
     const PAGE: usize = 8192;
-    pub const SYSTEM: u64 = 7_361_234_567_890_123_456;
-    pub const NAME: &str = "000000020000000A00000003";
+    pub(crate) const SYSTEM: u64 = 7_361_234_567_890_123_456;
+    pub(crate) const NAME: &str = "000000020000000A00000003";
 
     /// A segment of 1 MB as [`NAME`] has it.
-    pub fn segment() -> Vec<u8> {
+    pub(crate) fn segment() -> Vec<u8> {
         let mut bytes = vec![0x5A; 1 << 20];
         let start = 0xA_0030_0000_u64;
         for (number, page) in bytes.chunks_mut(PAGE).enumerate() {

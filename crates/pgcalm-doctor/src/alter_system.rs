@@ -12,13 +12,13 @@ use crate::words;
 const RELOAD: Duration = Duration::from_secs(30);
 
 /// Whether the role of the session may use ALTER SYSTEM and read what it has set.
-pub fn is_allowed(client: &mut Client) -> anyhow::Result<bool> {
+pub(crate) fn is_allowed(client: &mut Client) -> anyhow::Result<bool> {
     let row = client.query_one("SELECT current_setting('is_superuser') = 'on'", &[])?;
     Ok(row.get(0))
 }
 
 /// What postgresql.auto.conf has for a setting; `None` if it has no such line. Needs a superuser, as ALTER SYSTEM does.
-pub fn former(client: &mut Client, name: &str) -> anyhow::Result<Option<String>> {
+pub(crate) fn former(client: &mut Client, name: &str) -> anyhow::Result<Option<String>> {
     // The last line of a name holds.
     let row = client.query_opt(
         "SELECT setting FROM pg_file_settings \
@@ -30,7 +30,7 @@ pub fn former(client: &mut Client, name: &str) -> anyhow::Result<Option<String>>
 }
 
 /// Sets it, or takes it out.
-pub fn set(client: &mut Client, name: &str, value: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn set(client: &mut Client, name: &str, value: Option<&str>) -> anyhow::Result<()> {
     // The server quotes: %I and %L hold for whatever stands in a name or a value. A name with a dot is two identifiers.
     let quoted: String = client
         .query_one(
@@ -49,7 +49,7 @@ pub fn set(client: &mut Client, name: &str, value: Option<&str>) -> anyhow::Resu
 }
 
 /// Lets the server read its files again and waits until `expected` holds: settings that were set, with their values.
-pub fn reload(client: &mut Client, expected: &[(String, String)]) -> anyhow::Result<()> {
+pub(crate) fn reload(client: &mut Client, expected: &[(String, String)]) -> anyhow::Result<()> {
     client.batch_execute("SELECT pg_reload_conf()")?;
     let end = Instant::now() + RELOAD;
     for (name, value) in expected {

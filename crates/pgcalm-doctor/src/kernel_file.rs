@@ -11,7 +11,7 @@ const DIRECTORIES: [&str; 2] = ["/proc/sys/vm/dirty_", "/sys/class/bdi/"];
 const OF_BLOCK_DEVICES: (&str, &str) = ("/sys/block/", "/queue/wbt_lat_usec");
 
 /// Whether it is one of the files that are written here.
-pub fn is_known(file: &str) -> bool {
+pub(crate) fn is_known(file: &str) -> bool {
     let (start, end) = OF_BLOCK_DEVICES;
     let device = file.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     !file.contains("..")
@@ -20,14 +20,14 @@ pub fn is_known(file: &str) -> bool {
 }
 
 /// The value.
-pub fn read(root: &HostRoot, file: &str) -> Result<String> {
+pub(crate) fn read(root: &HostRoot, file: &str) -> Result<String> {
     Ok(root.read(file)?.trim().to_string())
 }
 
 /// What has to be written to come back to what is now: of a ratio and its bytes only one is in force and the other reads
 /// 0; the kernel zeroes the one when the other is written (`dirty_ratio_handler`, `dirty_bytes_handler`), and a 0 can't be
 /// meant.
-pub fn former(root: &HostRoot, file: &str) -> Result<(String, String)> {
+pub(crate) fn former(root: &HostRoot, file: &str) -> Result<(String, String)> {
     let value = read(root, file)?;
     let twin = if file.ends_with("_ratio") && file.starts_with("/proc/sys/vm/") {
         Some(file.replace("_ratio", "_bytes"))
@@ -46,6 +46,6 @@ pub fn former(root: &HostRoot, file: &str) -> Result<(String, String)> {
 }
 
 /// Whether this process may write it; in a container /proc/sys is read-only, for root too.
-pub fn check_writable(root: &HostRoot, file: &str) -> std::io::Result<()> {
+pub(crate) fn check_writable(root: &HostRoot, file: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).open(root.path(file)).map(drop)
 }

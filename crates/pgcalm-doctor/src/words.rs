@@ -4,12 +4,12 @@ use pgcalm_postgres::unit_bytes;
 use pgcalm_render::number;
 
 /// Bytes in the units of PostgreSQL's settings, powers of 1024.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     number::bytes(bytes as f64)
 }
 
 /// Seconds in the largest unit that leaves at least two of it.
-pub fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     for (length, unit) in [(86_400.0, "days"), (3600.0, "h"), (60.0, "min")] {
         if seconds >= 2.0 * length {
             return format!("{} {unit}", digits(seconds / length));
@@ -19,19 +19,19 @@ pub fn time(seconds: f64) -> String {
 }
 
 /// A part of a whole.
-pub fn percent(part: f64, whole: f64) -> String {
+pub(crate) fn percent(part: f64, whole: f64) -> String {
     number::percent(part / whole)
 }
 
 /// Bytes as a setting takes them, rounded up to a whole unit of at least a MB.
-pub fn setting_size(bytes: u64) -> String {
+pub(crate) fn setting_size(bytes: u64) -> String {
     let megabytes = bytes.div_ceil(1 << 20).max(1);
     if megabytes >= 4 << 10 { format!("{}GB", megabytes.div_ceil(1 << 10)) } else { format!("{megabytes}MB") }
 }
 
 /// A value with a unit, as ALTER SYSTEM takes it, in the setting's own unit as pg_settings shows it; as it is where it has
 /// none.
-pub fn in_unit(value: &str, unit: Option<&str>) -> String {
+pub(crate) fn in_unit(value: &str, unit: Option<&str>) -> String {
     let at = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     let (count, own) = value.split_at(at);
     let converted = || {

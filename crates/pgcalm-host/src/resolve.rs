@@ -13,7 +13,7 @@ const MAX_LINKS: u32 = 40;
 /// root directory, e.g. `proc/4711/root`; `None` if it doesn't exist or can't be looked at.
 ///
 /// The kernel would follow an absolute link found there from this process's root, and end up in another file.
-pub fn resolve(root: &HostRoot, prefix: &Path, path: &Path) -> Option<PathBuf> {
+pub(crate) fn resolve(root: &HostRoot, prefix: &Path, path: &Path) -> Option<PathBuf> {
     let mut left: Vec<OsString> = parts(path);
     let mut done = PathBuf::from("/");
     let mut links = 0;

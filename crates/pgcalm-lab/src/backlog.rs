@@ -37,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Watches the backlog of one run.
 #[derive(Debug)]
-pub struct BacklogWatch<'a> {
+pub(crate) struct BacklogWatch<'a> {
     server: &'a Server,
     root: &'a HostRoot,
     /// Name of the data device.
@@ -75,7 +75,7 @@ struct Drain {
 
 impl<'a> BacklogWatch<'a> {
     /// Makes the server ready to be asked. To be called before the caps are there.
-    pub fn prepare(
+    pub(crate) fn prepare(
         server: &'a Server,
         root: &'a HostRoot,
         device: &'a str,
@@ -87,7 +87,7 @@ impl<'a> BacklogWatch<'a> {
     }
 
     /// Takes the first reading once it is due, `elapsed` after the beginning of the load.
-    pub fn poll(&mut self, elapsed: Duration) -> anyhow::Result<()> {
+    pub(crate) fn poll(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if self.earlier.is_none() && elapsed + last_minute(self.load) >= self.load {
             self.earlier = Some(self.reading()?);
         }
@@ -96,7 +96,7 @@ impl<'a> BacklogWatch<'a> {
 
     /// Takes the second reading and, within `bound` from the end of the load, waits until the backlog is written. `capped` tells
     /// whether the caps are still there: a drain without them says nothing.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         load_ended: Instant,
         bound: Option<Duration>,

@@ -13,7 +13,7 @@ use pgcalm_host::Failure;
 
 /// What of its processes a group limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Controller {
+pub(crate) enum Controller {
     /// Memory that they allocate and page cache that they fill.
     Memory,
     /// Time of processors that they use.
@@ -47,7 +47,7 @@ impl Controller {
 
 /// The group; it goes when this is dropped, which takes that its processes have ended.
 #[derive(Debug)]
-pub struct ControlGroup {
+pub(crate) struct ControlGroup {
     journal: Journal,
     version: Version,
     directory: PathBuf,
@@ -59,7 +59,7 @@ pub struct ControlGroup {
 impl ControlGroup {
     /// Makes a group for what `option` asks for; `part` tells it from others of this lab. With cgroup v2 a process is in one group
     /// for all controllers: `existing` is the one that it is in already, if there is one.
-    pub fn create(
+    pub(crate) fn create(
         journal: &Journal,
         controller: Controller,
         option: &str,
@@ -83,22 +83,22 @@ impl ControlGroup {
     }
 
     /// Of which version it is.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         self.version
     }
 
     /// Writes `value` to its file `name`.
-    pub fn set(&self, name: &str, value: &str) -> anyhow::Result<()> {
+    pub(crate) fn set(&self, name: &str, value: &str) -> anyhow::Result<()> {
         Ok(self.journal.root().write(self.directory.join(name), value)?)
     }
 
     /// Reads its file `name`.
-    pub fn get(&self, name: &str) -> anyhow::Result<String> {
+    pub(crate) fn get(&self, name: &str) -> anyhow::Result<String> {
         Ok(self.journal.root().read(self.directory.join(name))?)
     }
 
     /// Takes process `pid` and all below it back to the group that the group is in, so that it can go before they end.
-    pub fn release(&self, pid: i32) -> anyhow::Result<()> {
+    pub(crate) fn release(&self, pid: i32) -> anyhow::Result<()> {
         let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else {
             return Ok(());
         };
@@ -106,7 +106,7 @@ impl ControlGroup {
     }
 
     /// Writes `value` to its file `name` in a thread of its own: the kernel may take its time.
-    pub fn set_in_background(&self, name: &str, value: &str) -> JoinHandle<anyhow::Result<()>> {
+    pub(crate) fn set_in_background(&self, name: &str, value: &str) -> JoinHandle<anyhow::Result<()>> {
         let root = self.journal.root().clone();
         let file = self.directory.join(name);
         let value = value.to_string();
@@ -114,12 +114,12 @@ impl ControlGroup {
     }
 
     /// With v2, where what limits something else of the same processes has to go, too.
-    pub fn of_v2(&self) -> Option<&Path> {
+    pub(crate) fn of_v2(&self) -> Option<&Path> {
         (self.version == Version::V2).then_some(self.directory.as_path())
     }
 
     /// Takes process `pid` and all below it into the group. What they had touched before stays where it was charged.
-    pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
+    pub(crate) fn admit(&self, pid: i32) -> anyhow::Result<()> {
         self.move_family(pid, &self.members())
     }
 
@@ -137,7 +137,7 @@ impl ControlGroup {
     }
 
     /// The file that takes the process ids of members.
-    pub fn members(&self) -> PathBuf {
+    pub(crate) fn members(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
     }
 }

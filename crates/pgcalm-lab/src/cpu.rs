@@ -11,10 +11,10 @@ use crate::journal::Journal;
 const PERIOD_US: u32 = 100_000;
 
 /// Least quota that the kernel takes: a millisecond (min_cfs_quota_period, kernel/sched/core.c).
-pub const LEAST: f64 = 0.01;
+pub(crate) const LEAST: f64 = 0.01;
 
 /// Makes a group whose processes get the time of so many processors; the rest as for [`ControlGroup::create`].
-pub fn group(
+pub(crate) fn group(
     journal: &Journal,
     cpus: f64,
     option: &str,
@@ -27,7 +27,7 @@ pub fn group(
 }
 
 /// Gives the processes of such a group the time of so many processors, or all that there is.
-pub fn limit(group: &ControlGroup, cpus: Option<f64>) -> anyhow::Result<()> {
+pub(crate) fn limit(group: &ControlGroup, cpus: Option<f64>) -> anyhow::Result<()> {
     let quota = cpus.map(|cpus| (cpus * f64::from(PERIOD_US)).round());
     match group.version() {
         Version::V1 => {

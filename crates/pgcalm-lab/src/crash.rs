@@ -20,7 +20,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Ends `postmaster` and everything below it by SIGKILL. It is stopped first, so that it can neither start another
 /// process nor notice that one has died.
-pub fn kill_family(root: &HostRoot, postmaster: i32) -> anyhow::Result<SharedMemory> {
+pub(crate) fn kill_family(root: &HostRoot, postmaster: i32) -> anyhow::Result<SharedMemory> {
     signal(postmaster, Signal::STOP);
     let end = Instant::now() + STOP_TIMEOUT;
     while Process::read(root, postmaster).is_ok_and(|process| !has_stopped(&process)) {

@@ -17,7 +17,7 @@ const REST_OF_HOST: u64 = 1 << 30;
 
 /// The place for the devices' files; must outlive the devices.
 #[derive(Debug)]
-pub struct DeviceFiles<'a> {
+pub(crate) struct DeviceFiles<'a> {
     lab: &'a LabDir,
     memory: Option<Memory>,
 }
@@ -33,7 +33,7 @@ struct Memory {
 
 impl<'a> DeviceFiles<'a> {
     /// For `DeviceStore::Memory` mounts a tmpfs that takes `size` bytes at most.
-    pub fn create(lab: &'a LabDir, journal: &Journal, store: DeviceStore, size: Size) -> anyhow::Result<Self> {
+    pub(crate) fn create(lab: &'a LabDir, journal: &Journal, store: DeviceStore, size: Size) -> anyhow::Result<Self> {
         if store == DeviceStore::Disk {
             return Ok(Self { lab, memory: None });
         }
@@ -54,7 +54,7 @@ impl<'a> DeviceFiles<'a> {
     }
 
     /// The file of the device for `role`, e.g. `data` or `wal`.
-    pub fn image(&self, role: &str) -> PathBuf {
+    pub(crate) fn image(&self, role: &str) -> PathBuf {
         let image = self.lab.image(role);
         match (&self.memory, image.file_name()) {
             (Some(memory), Some(name)) => memory.target.join(name),
@@ -65,7 +65,7 @@ impl<'a> DeviceFiles<'a> {
 
 /// Fails unless the host has memory for devices of `size`, and beside them for `cached`, what servers and the page cache
 /// hold.
-pub fn need_memory(available_kib: u64, size: Size, cached: u64) -> Result<(), Failure> {
+pub(crate) fn need_memory(available_kib: u64, size: Size, cached: u64) -> Result<(), Failure> {
     let needed = size.bytes() + cached + REST_OF_HOST;
     let available = available_kib << 10;
     if needed <= available {

@@ -5,7 +5,7 @@ use crate::installation::Installation;
 use crate::report::Host;
 
 /// What a report says about the machine; `module` is the sum of the server module, `cap_mechanism` how devices are capped.
-pub fn collect(
+pub(crate) fn collect(
     root: &HostRoot,
     installation: &Installation,
     module: Option<String>,

@@ -64,7 +64,7 @@ impl Use {
 
 /// The directory of the lab. All names in it are fixed, so that nothing else in it is ever touched.
 #[derive(Debug)]
-pub struct LabDir {
+pub(crate) struct LabDir {
     path: PathBuf,
     used_for: Use,
     /// Holds the flock; closing the file, or the end of the process in whatever way, gives it up.
@@ -73,7 +73,7 @@ pub struct LabDir {
 
 impl LabDir {
     /// Creates the directory if needed; from now on this process is the only lab on the host.
-    pub fn open(root: &HostRoot, path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(root: &HostRoot, path: &Path) -> anyhow::Result<Self> {
         let path = usable(path)?;
         let lock = lock(
             &root.path(LOCK),
@@ -83,7 +83,7 @@ impl LabDir {
     }
 
     /// Creates the directory if needed; from now on this process is the only one that runs crash cycles in it.
-    pub fn open_torture(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open_torture(path: &Path) -> anyhow::Result<Self> {
         let path = create(&usable(path)?)?;
         let lock = lock(
             &path.join(TORTURE_LOCK),
@@ -93,7 +93,7 @@ impl LabDir {
     }
 
     /// Creates the directory if needed; from now on this process is the only one that has a volume in it.
-    pub fn open_volume(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open_volume(path: &Path) -> anyhow::Result<Self> {
         let path = create(&std::path::absolute(path).context("resolve --dir")?)?;
         let lock = lock(
             &path.join(VOLUME_LOCK),
@@ -103,22 +103,22 @@ impl LabDir {
     }
 
     /// Whether there has been a volume in `path` without `lab clean` after it.
-    pub fn has_volume(path: &Path) -> bool {
+    pub(crate) fn has_volume(path: &Path) -> bool {
         path.join(VOLUME_LOCK).exists()
     }
 
     /// Whether crash cycles have ever run in `path` without `lab clean` after them.
-    pub fn has_torture(path: &Path) -> bool {
+    pub(crate) fn has_torture(path: &Path) -> bool {
         path.join(TORTURE_LOCK).exists()
     }
 
     /// Whether `path` holds anything of a contest.
-    pub fn has_contest(path: &Path) -> bool {
+    pub(crate) fn has_contest(path: &Path) -> bool {
         ["pgcalm-lab.json", "pgcalm-kept", "pgcalm-templates"].iter().any(|name| path.join(name).exists())
     }
 
     /// Opens the journal of changes.
-    pub fn journal(&self, root: HostRoot) -> anyhow::Result<Journal> {
+    pub(crate) fn journal(&self, root: HostRoot) -> anyhow::Result<Journal> {
         let name = match self.used_for {
             Use::Contest => "pgcalm-lab.json",
             Use::Torture => "pgcalm-torture.json",
@@ -128,7 +128,7 @@ impl LabDir {
     }
 
     /// Opens the journal of changes, and takes back those that an earlier run has left.
-    pub fn clean_journal(&self, root: &HostRoot, progress: &Progress) -> anyhow::Result<Journal> {
+    pub(crate) fn clean_journal(&self, root: &HostRoot, progress: &Progress) -> anyhow::Result<Journal> {
         let journal = self.journal(root.clone())?;
         let left = journal.undo_all().context("clean up after an earlier run")?;
         if left > 0 {
@@ -138,14 +138,14 @@ impl LabDir {
     }
 
     /// Bytes that its file system has to spare.
-    pub fn space(&self) -> anyhow::Result<u64> {
+    pub(crate) fn space(&self) -> anyhow::Result<u64> {
         let space = rustix::fs::statvfs(&self.path)?;
         Ok(space.f_bavail * space.f_frsize)
     }
 
     /// Fails unless the file system of the directory has `needed` bytes to spare; `less` are the options that make it need
     /// less.
-    pub fn need_space(&self, needed: u64, less: &str) -> anyhow::Result<()> {
+    pub(crate) fn need_space(&self, needed: u64, less: &str) -> anyhow::Result<()> {
         let available = self.space()?;
         if needed <= available {
             return Ok(());
@@ -164,52 +164,52 @@ impl LabDir {
     }
 
     /// The file of the device for `role`, e.g. `data` or `wal`.
-    pub fn image(&self, role: &str) -> PathBuf {
+    pub(crate) fn image(&self, role: &str) -> PathBuf {
         self.named(&format!("{role}.img"))
     }
 
     /// Where a tmpfs for the files of devices is mounted.
-    pub fn memory(&self) -> PathBuf {
+    pub(crate) fn memory(&self) -> PathBuf {
         self.named("memory")
     }
 
     /// For the process of the volume for `role`, and where the volume's file appears.
-    pub fn volume(&self, role: &str) -> PathBuf {
+    pub(crate) fn volume(&self, role: &str) -> PathBuf {
         self.named(&format!("volume-{role}"))
     }
 
     /// Where the device for `role` is mounted.
-    pub fn mountpoint(&self, role: &str) -> PathBuf {
+    pub(crate) fn mountpoint(&self, role: &str) -> PathBuf {
         self.named(role)
     }
 
     /// Sockets, server logs and transaction logs of the run at hand.
-    pub fn run(&self) -> PathBuf {
+    pub(crate) fn run(&self) -> PathBuf {
         self.named("run")
     }
 
     /// Server modules that are not among the server's own.
-    pub fn libraries(&self) -> PathBuf {
+    pub(crate) fn libraries(&self) -> PathBuf {
         self.named("libraries")
     }
 
     /// A new cluster that others are copies of.
-    pub fn base(&self) -> PathBuf {
+    pub(crate) fn base(&self) -> PathBuf {
         self.named("base")
     }
 
     /// What `--keep` leaves of all runs.
-    pub fn kept(&self) -> PathBuf {
+    pub(crate) fn kept(&self) -> PathBuf {
         self.named("kept")
     }
 
     /// Loaded clusters, to be copied for each run.
-    pub fn templates(&self) -> PathBuf {
+    pub(crate) fn templates(&self) -> PathBuf {
         self.named("templates")
     }
 
     /// Removes the directory if nothing is left in it.
-    pub fn remove_if_empty(self) -> anyhow::Result<()> {
+    pub(crate) fn remove_if_empty(self) -> anyhow::Result<()> {
         if let Some(lock) = self.used_for.own_lock() {
             // Still locked: whoever waits for it finds that the file is no more, or makes a new one.
             fs::remove_file(self.path.join(lock)).with_context(|| format!("remove {lock}"))?;

@@ -24,11 +24,11 @@ use crate::stage::Stage;
 use crate::{shared_file, tool};
 
 /// Name before the first dot of pgbench's per-transaction logs.
-pub const LOG_PREFIX: &str = "transactions";
+pub(crate) const LOG_PREFIX: &str = "transactions";
 
 /// What pgbench is to do.
 #[derive(Debug, Clone, Copy)]
-pub struct Work {
+pub(crate) struct Work {
     /// Rows of the table.
     pub rows: u64,
     /// Connections.
@@ -43,7 +43,7 @@ pub struct Work {
 
 /// A running pgbench, or one after the other.
 #[derive(Debug)]
-pub struct Load {
+pub(crate) struct Load {
     program: Pgbench,
     child: Child,
     /// It was ended, or lost its server, and another one will come.
@@ -66,7 +66,7 @@ struct Pgbench {
 
 /// What becomes of the clients of a load while there is trouble.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Demand {
+pub(crate) enum Demand {
     /// They are at work.
     #[default]
     Work,
@@ -86,7 +86,7 @@ struct Seen {
 
 impl Load {
     /// Starts pgbench; its logs go to `directory`.
-    pub fn start(stage: &Stage<'_>, server: &Server, directory: &Path, work: Work) -> anyhow::Result<Self> {
+    pub(crate) fn start(stage: &Stage<'_>, server: &Server, directory: &Path, work: Work) -> anyhow::Result<Self> {
         let script = directory.join("load.sql");
         shared_file::write(&script, work.distribution.script())
             .with_context(|| format!("write {}", script.display()))?;
@@ -99,7 +99,7 @@ impl Load {
     }
 
     /// The same with transactions that `arguments` of pgbench name.
-    pub fn start_with(
+    pub(crate) fn start_with(
         stage: &Stage<'_>,
         server: &Server,
         directory: &Path,
@@ -120,7 +120,7 @@ impl Load {
     }
 
     /// Does as trouble demands; `left` is what clients who come back work for.
-    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+    pub(crate) fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
         let ended = self.child.try_wait()?.is_some();
         match demand {
             Demand::Work if self.rests && ended => {
@@ -143,13 +143,13 @@ impl Load {
     }
 
     /// Transactions per second of the last second that pgbench has reported.
-    pub fn tps(&self) -> Option<f64> {
+    pub(crate) fn tps(&self) -> Option<f64> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).tps
     }
 
     /// Lets it end now, as if its time were over: that is what its own alarm says (handle_sig_alarm, pgbench.c). Each client
     /// ends its transaction, and all of them are logged.
-    pub fn end(&self) -> anyhow::Result<()> {
+    pub(crate) fn end(&self) -> anyhow::Result<()> {
         // Pids fit: the kernel's own type is i32. That of one that has ended may be somebody else's.
         match Pid::from_raw(self.child.id() as i32) {
             _ if self.rests => Ok(()),
@@ -159,7 +159,7 @@ impl Load {
     }
 
     /// Whether it has ended and will not come back; an error if it failed.
-    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+    pub(crate) fn has_ended(&mut self) -> anyhow::Result<bool> {
         if self.rests {
             return Ok(self.is_over);
         }

@@ -20,7 +20,7 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// Everything that was recorded during a run.
 #[derive(Debug)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// From pgbench's logs, or counted in the server.
     pub transactions: Transactions,
     /// Duration that the load was asked for.
@@ -52,7 +52,7 @@ pub struct Recording {
 }
 
 /// Computes the figures over the full seconds of the run.
-pub fn figures(recording: Recording) -> Run {
+pub(crate) fn figures(recording: Recording) -> Run {
     let Recording {
         transactions,
         seconds,

@@ -19,7 +19,7 @@ use pgcalm_host::Failure;
 const REST_OF_HOST: u64 = 1 << 30;
 
 /// Makes a group that holds `size`; the rest as for [`ControlGroup::create`].
-pub fn group(
+pub(crate) fn group(
     journal: &Journal,
     size: Size,
     option: &str,
@@ -32,7 +32,7 @@ pub fn group(
 }
 
 /// The file of such a group that holds its limit.
-pub fn limit_file(group: &ControlGroup) -> &'static str {
+pub(crate) fn limit_file(group: &ControlGroup) -> &'static str {
     match group.version() {
         Version::V1 => "memory.limit_in_bytes",
         Version::V2 => "memory.max",
@@ -40,7 +40,7 @@ pub fn limit_file(group: &ControlGroup) -> &'static str {
 }
 
 /// Bytes of page cache that its processes have brought in and that are dirty or being written.
-pub fn dirty_bytes(group: &ControlGroup) -> anyhow::Result<u64> {
+pub(crate) fn dirty_bytes(group: &ControlGroup) -> anyhow::Result<u64> {
     let names = match group.version() {
         Version::V1 => ["dirty", "writeback"],
         Version::V2 => ["file_dirty", "file_writeback"],
@@ -59,7 +59,7 @@ fn sum_of(text: &str, names: [&str; 2]) -> u64 {
 }
 
 /// Fails unless the host has `size` to give.
-pub fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
+pub(crate) fn need(root: &HostRoot, size: Size) -> anyhow::Result<()> {
     let available = meminfo::available_kib(root)? << 10;
     if size.bytes() + REST_OF_HOST <= available {
         return Ok(());

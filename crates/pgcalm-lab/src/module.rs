@@ -20,7 +20,7 @@ const EXTENSIONS: [&str; 4] = ["pg_calm", "pg_calm_archive", "pg_calm_guard", "p
 
 /// The module that servers load, and the libraries beside it.
 #[derive(Debug)]
-pub struct Module {
+pub(crate) struct Module {
     /// Where it was built, if it is not to be the installed one.
     source: Option<PathBuf>,
     /// What creates the SQL functions of each extension.
@@ -47,7 +47,11 @@ fn libraries(directory: &Path) -> impl Iterator<Item = String> {
 
 impl Module {
     /// Takes the one in `directory`, or the installed one.
-    pub fn find(directory: Option<&Path>, installation: &Installation, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    pub(crate) fn find(
+        directory: Option<&Path>,
+        installation: &Installation,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let Some(directory) = directory else {
             let directory = installation.module_dir(interrupt)?;
             let file = directory.join(LIBRARY);
@@ -93,7 +97,7 @@ impl Module {
 
     /// Copies it to `place`, where servers can read it whatever directory it was built in, and where it stays the same
     /// until the end of the run. The installed one stays where it is.
-    pub fn settle(&mut self, place: &Path) -> anyhow::Result<()> {
+    pub(crate) fn settle(&mut self, place: &Path) -> anyhow::Result<()> {
         if let Some(source) = &self.source {
             for library in libraries(source) {
                 let source = source.join(&library);
@@ -109,20 +113,20 @@ impl Module {
     }
 
     /// Settings by which the server finds it.
-    pub fn settings(&self) -> Option<(String, String)> {
+    pub(crate) fn settings(&self) -> Option<(String, String)> {
         let directory = self.directory.as_ref()?;
         Some(("dynamic_library_path".to_string(), format!("{}:$libdir", directory.display())))
     }
 
     /// SQL that creates functions and views of what a server has loaded, by its shared_preload_libraries.
-    pub fn create(&self, loaded: &str) -> String {
+    pub(crate) fn create(&self, loaded: &str) -> String {
         let is_loaded = |name: &str| loaded.split(',').any(|library| library.trim().trim_matches('"') == name);
         let scripts = self.create.iter().filter(|(name, _)| is_loaded(name));
         scripts.map(|(_, script)| format!("{script};\n")).collect()
     }
 
     /// `pg_calm_status`.
-    pub fn status(client: &mut pgcalm_postgres::Client) -> anyhow::Result<BTreeMap<String, Value>> {
+    pub(crate) fn status(client: &mut pgcalm_postgres::Client) -> anyhow::Result<BTreeMap<String, Value>> {
         let row = client.query_one("select row_to_json(s)::text from pg_calm_status s", &[])?;
         let text: String = row.try_get(0)?;
         serde_json::from_str(&text).context("read pg_calm_status")

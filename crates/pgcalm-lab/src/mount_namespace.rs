@@ -7,7 +7,7 @@ use rustix::mount::MountPropagationFlags;
 /// A process anywhere on the host that makes a mount namespace for itself takes a copy of each mount with it, and the
 /// kernel keeps a file system with its page cache for as long as any mount of it is left. Nobody can copy what is
 /// mounted here; and the mounts go with the last process that has them.
-pub fn enter_own() -> anyhow::Result<()> {
+pub(crate) fn enter_own() -> anyhow::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     // Where the host shares mounts between namespaces, as systemd has it, ours would be copied all the same.
     rustix::mount::mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)

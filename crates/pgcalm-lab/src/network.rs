@@ -16,16 +16,16 @@ use crate::journal::{Change, Journal, Undo};
 use crate::tool;
 
 /// Where `ip netns` keeps its namespaces (ip-netns(8)).
-pub const NAMESPACES: &str = "/run/netns";
+pub(crate) const NAMESPACES: &str = "/run/netns";
 
 /// Name of the interface in each namespace.
-pub const INTERFACE: &str = "lab0";
+pub(crate) const INTERFACE: &str = "lab0";
 
 /// Addresses of the two ends, from TEST-NET-1 (RFC 5737), which belongs to nobody.
 const ADDRESSES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
 /// The network of both.
-pub const NETWORK: &str = "192.0.2.0/30";
+pub(crate) const NETWORK: &str = "192.0.2.0/30";
 
 /// A frame of TCP before it is cut into segments has 64 KiB and its headers: a bucket of less would make tbf cut it.
 const LEAST_BURST: u64 = 128 << 10;
@@ -38,7 +38,7 @@ const QUEUE_PER_SECOND: u64 = 20;
 
 /// Which end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The primary's.
     Primary,
     /// The standby's.
@@ -47,7 +47,7 @@ pub enum End {
 
 impl End {
     /// For names of what belongs to it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
             Self::Standby => "standby",
@@ -55,21 +55,21 @@ impl End {
     }
 
     /// Its address.
-    pub fn address(self) -> &'static str {
+    pub(crate) fn address(self) -> &'static str {
         ADDRESSES[self as usize]
     }
 }
 
 /// Two namespaces and the link.
 #[derive(Debug)]
-pub struct Network {
+pub(crate) struct Network {
     names: [String; 2],
     _namespaces: [Undo; 2],
 }
 
 impl Network {
     /// Makes both namespaces and a link without a limit.
-    pub fn create(journal: &Journal, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    pub(crate) fn create(journal: &Journal, interrupt: &Interrupt) -> anyhow::Result<Self> {
         let names = [End::Primary, End::Standby].map(|end| format!("pgcalm-lab-{}-{}", std::process::id(), end.name()));
         let make = |name: &str| -> anyhow::Result<Undo> {
             let undo = journal.note(Change::NetworkNamespace { name: name.to_string() })?;
@@ -101,7 +101,7 @@ impl Network {
 
     /// Limits what either end sends to `bytes_per_second`, counted with the headers of Ethernet, IP and TCP: a token bucket
     /// filter (tc-tbf(8)). Without one the link is as fast as the machine.
-    pub fn limit(&self, bytes_per_second: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
+    pub(crate) fn limit(&self, bytes_per_second: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
         let burst = (bytes_per_second / BURST_PER_SECOND).max(LEAST_BURST);
         let queue = (bytes_per_second / QUEUE_PER_SECOND).max(2 * LEAST_BURST);
         for name in &self.names {
@@ -122,7 +122,7 @@ impl Network {
 
     /// Calls `f` in a thread within the namespace; what it starts is in there, too. Sockets of Unix are found by their
     /// paths from anywhere, so that only what uses the link needs to be called so.
-    pub fn within<T: Send>(&self, end: End, f: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    pub(crate) fn within<T: Send>(&self, end: End, f: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
         let path = self.path(end);
         thread::scope(|scope| {
             scope
@@ -136,13 +136,13 @@ impl Network {
     }
 
     /// The namespace's file; [`enter`] takes it.
-    pub fn path(&self, end: End) -> PathBuf {
+    pub(crate) fn path(&self, end: End) -> PathBuf {
         Path::new(NAMESPACES).join(&self.names[end as usize])
     }
 }
 
 /// Puts this thread into a network namespace, for good.
-pub fn enter(namespace: &Path) -> anyhow::Result<()> {
+pub(crate) fn enter(namespace: &Path) -> anyhow::Result<()> {
     let file = File::open(namespace).with_context(|| format!("open network namespace {}", namespace.display()))?;
     nix::sched::setns(file, CloneFlags::CLONE_NEWNET)
         .with_context(|| format!("enter network namespace {}", namespace.display()))

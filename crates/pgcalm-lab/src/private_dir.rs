@@ -8,7 +8,7 @@ use crate::installation::Installation;
 use crate::shared_file;
 
 /// Creates a directory that only the servers' user may enter, as a data directory must be.
-pub fn create(path: &Path, installation: &Installation) -> anyhow::Result<()> {
+pub(crate) fn create(path: &Path, installation: &Installation) -> anyhow::Result<()> {
     fs::DirBuilder::new()
         .mode(0o700)
         .create(path)

@@ -9,7 +9,7 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is going on, on standard error: a live line on a terminal, plain lines with the elapsed time elsewhere.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
     last_plain: Mutex<Option<Instant>>,
@@ -17,7 +17,7 @@ pub struct Progress {
 
 impl Progress {
     /// Looks whether standard error is a terminal.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
@@ -30,7 +30,7 @@ impl Progress {
     }
 
     /// Something that stays on the screen: a new phase or its outcome.
-    pub fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         let elapsed = self.started.elapsed().as_secs();
         let line = format!("[{:>2}:{:02}] {text}", elapsed / 60, elapsed % 60);
         match &self.bar {
@@ -44,7 +44,7 @@ impl Progress {
     }
 
     /// The state of the phase, soon to be replaced by a newer one.
-    pub fn status(&self, text: &str) {
+    pub(crate) fn status(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
             None => {
@@ -59,7 +59,7 @@ impl Progress {
 
 /// Prints a line to standard error. Unlike `eprintln!` it doesn't panic when that is closed, as it is after the
 /// terminal has gone: the clean-up must go on.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -11,7 +11,7 @@ use crate::progress::say;
 
 /// A new, empty directory for sockets and logs, owned by the servers' user, where clients work.
 #[derive(Debug)]
-pub struct RunDir {
+pub(crate) struct RunDir {
     path: PathBuf,
     /// Where it is kept when the run has ended.
     pub keep_as: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes it, in the place of any other.
-    pub fn create(lab: &LabDir, journal: &Journal, installation: &Installation) -> anyhow::Result<Self> {
+    pub(crate) fn create(lab: &LabDir, journal: &Journal, installation: &Installation) -> anyhow::Result<Self> {
         let path = lab.run();
         let directory = journal.note(Change::Directory { path: path.clone() })?;
         let clients = journal.note(installation.processes_in(&path))?;

@@ -21,7 +21,7 @@ const BLOCKED_KEPT: usize = 12;
 
 /// The state of the host at the beginning of a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// The second of the epoch that begins.
     pub second: i64,
     /// Dirty and Writeback.
@@ -42,7 +42,7 @@ pub struct Sample {
 
 /// Requests that a device was at work on, over some looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     sum: u64,
     looks: u64,
     /// The most that were seen.
@@ -51,17 +51,17 @@ pub struct InFlight {
 
 impl InFlight {
     /// Mean of the looks.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.sum as f64 / self.looks.max(1) as f64
     }
 
     /// Whether there was a look.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.looks > 0
     }
 
     /// Adds a look.
-    pub fn see(&mut self, requests: u64) {
+    pub(crate) fn see(&mut self, requests: u64) {
         self.sum += requests;
         self.looks += 1;
         self.max = self.max.max(requests);
@@ -73,14 +73,14 @@ type Places = HashMap<(String, Vec<String>), u32>;
 
 /// Takes a [`Sample`] at the beginning of each second, in a thread of its own.
 #[derive(Debug)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     latest: Arc<Mutex<Option<Sample>>>,
     thread: Background<(Vec<Sample>, Places)>,
 }
 
 impl Sampler {
     /// Starts sampling the devices (none for WAL where that lies with the data) and the processes below `postmaster`.
-    pub fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
+    pub(crate) fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
         let latest = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&latest);
         let thread = Background::start(move |stop| {
@@ -106,12 +106,12 @@ impl Sampler {
     }
 
     /// The newest sample.
-    pub fn latest(&self) -> Option<Sample> {
+    pub(crate) fn latest(&self) -> Option<Sample> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends sampling and returns all samples, and where processes were seen blocked, most often seen first.
-    pub fn finish(self) -> (Vec<Sample>, Vec<Blocked>) {
+    pub(crate) fn finish(self) -> (Vec<Sample>, Vec<Blocked>) {
         let (samples, places) = self.thread.finish().unwrap_or_default();
         (samples, ranked(places))
     }

@@ -2,7 +2,7 @@ use crate::contest::report::Checkpoint;
 
 /// What a server log says about checkpoints. Times are seconds of the epoch.
 #[derive(Debug, Default, PartialEq)]
-pub struct CheckpointLog {
+pub(crate) struct CheckpointLog {
     /// Those that are complete; `start_s` and `end_s` are seconds of the epoch.
     pub complete: Vec<Checkpoint>,
     /// When and why the one began that isn't complete.
@@ -10,7 +10,7 @@ pub struct CheckpointLog {
 }
 
 /// Reads the checkpoint lines of a log whose line prefix is `%m %n [%p] `.
-pub fn checkpoints(log: &str) -> CheckpointLog {
+pub(crate) fn checkpoints(log: &str) -> CheckpointLog {
     let mut result = CheckpointLog::default();
     for line in log.lines() {
         let Some((time, message)) = split_line(line, "LOG") else {
@@ -28,7 +28,7 @@ pub fn checkpoints(log: &str) -> CheckpointLog {
 
 /// When and with which words the server gave up, or the guard refused all writers, because its WAL had no room on the disk, and the
 /// log up to there: what follows is of a server that recovers.
-pub fn wal_disk_full(log: &str) -> Option<(f64, &str, &str)> {
+pub(crate) fn wal_disk_full(log: &str) -> Option<(f64, &str, &str)> {
     let mut length = 0;
     for line in log.split_inclusive('\n') {
         let line_alone = line.trim_end();

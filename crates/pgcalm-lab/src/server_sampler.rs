@@ -25,7 +25,7 @@ const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// What the server told at the beginning of a second.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ServerSample {
+pub(crate) struct ServerSample {
     /// The second of the epoch that begins.
     pub second: i64,
     counters: Counters,
@@ -48,7 +48,7 @@ struct Counters {
 
 /// Asks a server until it is finished or dropped.
 #[derive(Debug)]
-pub struct ServerSampler {
+pub(crate) struct ServerSampler {
     samples: Arc<Mutex<Vec<ServerSample>>>,
     thread: Background<()>,
 }
@@ -56,7 +56,7 @@ pub struct ServerSampler {
 impl ServerSampler {
     /// Connects to the server with its socket in `directory` and begins. While there is no server there are no answers; one that is
     /// started again counts from zero.
-    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(directory: &Path) -> anyhow::Result<Self> {
         let (client, question) = begin(directory)?;
         let samples = Arc::default();
         let (kept, directory) = (Arc::clone(&samples), directory.to_path_buf());
@@ -65,7 +65,7 @@ impl ServerSampler {
     }
 
     /// Ends asking and returns the answers.
-    pub fn finish(self) -> Vec<ServerSample> {
+    pub(crate) fn finish(self) -> Vec<ServerSample> {
         drop(self.thread);
         std::mem::take(&mut self.samples.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -170,7 +170,7 @@ fn question(version: Version, module: bool, guard: bool) -> String {
 }
 
 /// From answers to series over the seconds from `first` to before `end`; empty if there was none.
-pub fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSeries {
+pub(crate) fn server_series(samples: &[ServerSample], first: i64, end: i64) -> ServerSeries {
     let mut series = ServerSeries::default();
     if samples.is_empty() {
         return series;

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::installation::Installation;
 
 /// A new file, or an old one without what it held.
-pub fn create(path: &Path) -> io::Result<File> {
+pub(crate) fn create(path: &Path) -> io::Result<File> {
     let file = open(path, OFlags::WRONLY | OFlags::CREATE)?;
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -22,12 +22,12 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// A file with this in it.
-pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     create(path)?.write_all(bytes.as_ref())
 }
 
 /// Adds to a file that is there.
-pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+pub(crate) fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = open(path, OFlags::WRONLY | OFlags::APPEND)?;
     match file.metadata()?.is_file() {
         true => file.write_all(bytes.as_ref()),
@@ -36,19 +36,19 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 }
 
 /// A file for reading.
-pub fn open_for_reading(path: &Path) -> io::Result<File> {
+pub(crate) fn open_for_reading(path: &Path) -> io::Result<File> {
     process_file::open_regular(open(path, OFlags::PATH)?)
 }
 
 /// What a file holds.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_for_reading(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Gives a file, and not what it may link to, to the servers' user.
-pub fn give(path: &Path, installation: &Installation) -> io::Result<()> {
+pub(crate) fn give(path: &Path, installation: &Installation) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(installation.uid), Some(installation.gid))
 }
 

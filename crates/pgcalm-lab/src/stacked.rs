@@ -25,7 +25,7 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
 
 /// A device on a device.
 #[derive(Debug)]
-pub struct Stacked {
+pub(crate) struct Stacked {
     /// E.g. `dm-0`.
     pub name: String,
     _undo: Undo,
@@ -33,7 +33,7 @@ pub struct Stacked {
 
 impl Stacked {
     /// Puts `stack` on the loop device `lower`, which is on `file`; none if there is nothing to put.
-    pub fn create(
+    pub(crate) fn create(
         journal: &Journal,
         stack: Stack,
         lower: &str,
@@ -78,7 +78,7 @@ impl Stacked {
 }
 
 /// Fails unless the kernel has what `stack` takes.
-pub fn need(root: &HostRoot, stack: Stack, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(crate) fn need(root: &HostRoot, stack: Stack, interrupt: &Interrupt) -> anyhow::Result<()> {
     let (module, file, what) = match stack {
         Stack::None => return Ok(()),
         Stack::Lvm => ("dm_mod", "sys/class/misc/device-mapper", "device-mapper (CONFIG_BLK_DEV_DM)"),

@@ -28,7 +28,7 @@ use crate::{Size, host_facts, mount_namespace, private_dir, tool};
 
 /// What a scenario needs besides.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Mounts of which nobody else on the host can have a copy.
     pub own_mounts: bool,
     /// The server module.
@@ -41,7 +41,7 @@ pub struct Needs {
 
 /// A lab at work.
 #[derive(Debug)]
-pub struct Stage<'a> {
+pub(crate) struct Stage<'a> {
     /// What was chosen for all scenarios.
     pub common: &'a Common,
     /// What ends it early.
@@ -62,7 +62,7 @@ pub struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Takes the directory, cleans up after an earlier run, and finds the programs. From now on this process is the only lab
     /// on the host, or in the directory.
-    pub fn open(common: &'a Common, needs: Needs, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
+    pub(crate) fn open(common: &'a Common, needs: Needs, interrupt: &'a Interrupt) -> anyhow::Result<Self> {
         if !needs.troubles {
             common.refuse_trouble()?;
         }
@@ -89,12 +89,12 @@ impl<'a> Stage<'a> {
     }
 
     /// The host.
-    pub fn root(&self) -> &HostRoot {
+    pub(crate) fn root(&self) -> &HostRoot {
         self.journal.root()
     }
 
     /// What a report says about the host; `cap_mechanism` is how devices are capped.
-    pub fn host(&self, cap_mechanism: &str) -> anyhow::Result<Host> {
+    pub(crate) fn host(&self, cap_mechanism: &str) -> anyhow::Result<Host> {
         host_facts::collect(
             self.root(),
             &self.installation,
@@ -105,34 +105,34 @@ impl<'a> Stage<'a> {
     }
 
     /// Makes the directory of a run, for its sockets and logs. With `--keep` it stays under `name` if there is one.
-    pub fn run_dir(&self, name: Option<&str>) -> anyhow::Result<RunDir> {
+    pub(crate) fn run_dir(&self, name: Option<&str>) -> anyhow::Result<RunDir> {
         let mut run_dir = RunDir::create(&self.dir, &self.journal, &self.installation)?;
         run_dir.keep_as = name.filter(|_| self.common.keep).map(|name| self.dir.kept().join(name));
         Ok(run_dir)
     }
 
     /// Where a file appears in place of `source`, which servers may not be able to reach, and stays the same until the end.
-    pub fn library(&self, source: &Path, name: &str) -> std::io::Result<PathBuf> {
+    pub(crate) fn library(&self, source: &Path, name: &str) -> std::io::Result<PathBuf> {
         let target = self.dir.libraries().join(name);
         fs::copy(source, &target)?;
         Ok(target)
     }
 
     /// Makes a device for `role`: a volume if one was asked for.
-    pub fn device(&self, role: &str, size: Size) -> anyhow::Result<Device> {
+    pub(crate) fn device(&self, role: &str, size: Size) -> anyhow::Result<Device> {
         let directory = self.dir.volume(role);
         let kind = Kind::of(self.common.volume.as_ref(), &directory);
         self.device_of(kind, role, size)
     }
 
     /// Makes a device that is what it is, whatever was asked for.
-    pub fn device_of(&self, kind: Kind<'_>, role: &str, size: Size) -> anyhow::Result<Device> {
+    pub(crate) fn device_of(&self, kind: Kind<'_>, role: &str, size: Size) -> anyhow::Result<Device> {
         let image = self.dir.image(role);
         Device::create(&self.journal, &image, size, kind, self.interrupt)
     }
 
     /// Makes a file system and mounts it.
-    pub fn file_system(
+    pub(crate) fn file_system(
         &self,
         role: &str,
         device: &Device,
@@ -144,12 +144,12 @@ impl<'a> Stage<'a> {
     }
 
     /// A new directory of the servers' user.
-    pub fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn private_dir(&self, path: &Path) -> anyhow::Result<()> {
         private_dir::create(path, &self.installation)
     }
 
     /// Makes a cluster in `data`, in the place of whatever is there.
-    pub fn new_cluster(&self, data: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+    pub(crate) fn new_cluster(&self, data: &Path, arguments: &[&str]) -> anyhow::Result<()> {
         if data.exists() {
             fs::remove_dir_all(data)?;
         }
@@ -160,20 +160,20 @@ impl<'a> Stage<'a> {
     }
 
     /// Starts a server; it finds the module.
-    pub fn start(&self, places: Places, settings: &BTreeMap<String, String>) -> anyhow::Result<Server> {
+    pub(crate) fn start(&self, places: Places, settings: &BTreeMap<String, String>) -> anyhow::Result<Server> {
         let mut settings = settings.clone();
         settings.extend(self.module.as_ref().and_then(Module::settings));
         Server::start(&self.journal, &self.installation, places, &settings, self.interrupt)
     }
 
     /// Places of a server on `data`, with socket and log in the directory of the run.
-    pub fn places(&self, data: PathBuf) -> Places {
+    pub(crate) fn places(&self, data: PathBuf) -> Places {
         let run = self.dir.run();
         Places { data, log: run.join("server.log"), socket: run }
     }
 
     /// Creates functions and views of what the server has loaded.
-    pub fn create_functions(&self, server: &Server) -> anyhow::Result<()> {
+    pub(crate) fn create_functions(&self, server: &Server) -> anyhow::Result<()> {
         if let Some(module) = &self.module {
             let loaded = server.sql("show shared_preload_libraries", self.interrupt)?;
             server.sql(&module.create(loaded.trim()), self.interrupt).context("create the functions of pg_calm")?;

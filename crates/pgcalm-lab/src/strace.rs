@@ -17,11 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A strace at work. Dropping it ends it, and what it traces goes on without it.
 #[derive(Debug)]
-pub struct Strace(Child);
+pub(crate) struct Strace(Child);
 
 impl Strace {
     /// Attaches to `pids` with `arguments` that say what to do there; returns once it is there.
-    pub fn attach<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, pids: &[i32]) -> anyhow::Result<Self> {
+    pub(crate) fn attach<A: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = A>,
+        pids: &[i32],
+    ) -> anyhow::Result<Self> {
         let mut command = tool::command("strace");
         command.args(arguments);
         for pid in pids {
@@ -32,7 +35,7 @@ impl Strace {
 
     /// Tampers with what each of `pids` calls by `call`, on any file or on those of `paths` if it has some. `how` is as in strace's
     /// `inject`, e.g. `retval=0`: the call does nothing and succeeds.
-    pub fn tamper(pids: &[i32], call: &str, how: &str, paths: &[&Path]) -> anyhow::Result<Self> {
+    pub(crate) fn tamper(pids: &[i32], call: &str, how: &str, paths: &[&Path]) -> anyhow::Result<Self> {
         let mut arguments: Vec<OsString> = vec![
             "-e".into(),
             format!("trace={call}").into(),

@@ -7,7 +7,7 @@ use crate::options::SysctlProfile;
 use pgcalm_host::Failure;
 
 /// Sets the writeback sysctls of `profile`; the former values come back when the result is dropped.
-pub fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Undo>> {
+pub(crate) fn apply(journal: &Journal, profile: SysctlProfile) -> anyhow::Result<Vec<Undo>> {
     let mut undo = Vec::new();
     for (name, value) in profile.values() {
         let restore = former(journal, name)?;

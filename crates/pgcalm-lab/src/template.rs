@@ -42,18 +42,18 @@ const FINISH: &str = "\\echo vacuuming\nvacuum (freeze, analyze);\ncheckpoint;\n
 
 /// A cleanly shut down cluster with the loaded table.
 #[derive(Debug)]
-pub struct Template {
+pub(crate) struct Template {
     path: PathBuf,
 }
 
 impl Template {
     /// Where the template that `preparation` makes is or will be.
-    pub fn place(lab: &LabDir, installation: &Installation, preparation: &Preparation) -> PathBuf {
+    pub(crate) fn place(lab: &LabDir, installation: &Installation, preparation: &Preparation) -> PathBuf {
         lab.templates().join(format!("pg{}-{}-v{FORMAT}", installation.major, preparation.key()))
     }
 
     /// Takes the template that an earlier run left, or makes it.
-    pub fn obtain(stage: &Stage<'_>, preparation: &Preparation) -> anyhow::Result<Self> {
+    pub(crate) fn obtain(stage: &Stage<'_>, preparation: &Preparation) -> anyhow::Result<Self> {
         let path = Self::place(&stage.dir, &stage.installation, preparation);
         if path.join("PG_VERSION").exists() {
             // Last used, for who needs room.
@@ -72,7 +72,7 @@ impl Template {
 
     /// Removes templates other than that at `kept`, last used longest ago first, until there are `needed` bytes of `space`; none if
     /// all of them are not enough. They are made again when needed.
-    pub fn make_room(
+    pub(crate) fn make_room(
         lab: &LabDir,
         kept: &Path,
         needed: u64,
@@ -113,7 +113,7 @@ impl Template {
     }
 
     /// Bytes of its databases: tables and indexes.
-    pub fn table_bytes(&self) -> anyhow::Result<u64> {
+    pub(crate) fn table_bytes(&self) -> anyhow::Result<u64> {
         let mut bytes = 0;
         for_each_file(&self.path.join("base"), &mut |file| {
             bytes += file.metadata()?.len();
@@ -123,7 +123,7 @@ impl Template {
     }
 
     /// Copies the cluster to `data`, its WAL to `wal` if that is to be elsewhere. Little of it is in the page cache then.
-    pub fn copy_to(&self, data: &Path, wal: Option<&Path>, stage: &Stage<'_>) -> anyhow::Result<()> {
+    pub(crate) fn copy_to(&self, data: &Path, wal: Option<&Path>, stage: &Stage<'_>) -> anyhow::Result<()> {
         let Stage { installation, interrupt, .. } = stage;
         copy(&self.path, data, wal, Cache::Past, installation, interrupt)
     }
@@ -131,7 +131,7 @@ impl Template {
 
 /// Makes a cluster at `path` for others to be copied from. `fill` starts a server on it and shuts it down; what it sets for
 /// that is not left in it. Nothing is there until all of it is, on disk.
-pub fn make<T>(
+pub(crate) fn make<T>(
     stage: &Stage<'_>,
     path: &Path,
     arguments: &[&str],
@@ -304,7 +304,7 @@ fn put_row(out: &mut Vec<u8>, id: i32, info: u128, time: i64) {
 }
 
 /// Copies directory `from` to `to`; its `pg_wal` goes to `wal` if given, with a link in its place.
-pub fn copy_tree(
+pub(crate) fn copy_tree(
     from: &Path,
     to: &Path,
     wal: Option<&Path>,
@@ -347,7 +347,7 @@ fn copy(
     std::thread::scope(|scope| {
         let copiers: Vec<_> = (0..COPIERS).map(|_| scope.spawn(copy_files)).collect();
         // All of them, whatever became of the first.
-        let results: Vec<_> = copiers.into_iter().map(|copier| copier.join()).collect();
+        let results: Vec<_> = copiers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         results.into_iter().try_for_each(|result| result.map_err(|_| anyhow!("copier panicked"))?)
     })
 }
@@ -444,7 +444,7 @@ fn fill(source: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize>
 }
 
 /// Calls `f` for every regular file below `directory`.
-pub fn for_each_file(directory: &Path, f: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn for_each_file(directory: &Path, f: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     for entry in fs::read_dir(directory).with_context(|| format!("read {}", directory.display()))? {
         let entry = entry?;
         let kind = entry.file_type()?;

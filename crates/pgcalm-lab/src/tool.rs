@@ -27,7 +27,7 @@ const PACKAGES: [(&str, &str); 10] = [
 /// A command for `program` that shares neither terminal nor environment settings of PostgreSQL with us.
 ///
 /// It gets a process group of its own: Ctrl-C must reach this process only, which then ends its children in order.
-pub fn command(program: impl AsRef<Path>) -> Command {
+pub(crate) fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command.stdin(Stdio::null()).process_group(0);
     for (name, _) in std::env::vars_os() {
@@ -41,13 +41,13 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 }
 
 /// Runs a command to its end and returns what it printed; `interrupt` ends it early.
-pub fn run(command: &mut Command, interrupt: &Interrupt) -> anyhow::Result<String> {
+pub(crate) fn run(command: &mut Command, interrupt: &Interrupt) -> anyhow::Result<String> {
     let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     finish(command, child, interrupt)
 }
 
 /// Starts a command; says which package is missing if it isn't there.
-pub fn spawn(command: &mut Command) -> anyhow::Result<Child> {
+pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Child> {
     let name = name(command);
     command.spawn().map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound {
@@ -75,7 +75,7 @@ fn finish(command: &Command, mut child: Child, interrupt: &Interrupt) -> anyhow:
 }
 
 /// Waits for a child; kills it when interrupted.
-pub fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStatus> {
+pub(crate) fn wait(child: &mut Child, interrupt: &Interrupt) -> anyhow::Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
@@ -102,12 +102,12 @@ fn complaint(stdout: &str, stderr: &str) -> String {
 
 /// The lines that a program says, in whatever encoding, until it says no more. A reader that stopped at one would end the
 /// program by a broken pipe.
-pub fn lines(stream: impl Read) -> impl Iterator<Item = String> {
+pub(crate) fn lines(stream: impl Read) -> impl Iterator<Item = String> {
     BufReader::new(stream).split(b'\n').map_while(Result::ok).map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The last line that says something.
-pub fn last_line(text: &str) -> &str {
+pub(crate) fn last_line(text: &str) -> &str {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message")
 }
 

@@ -10,11 +10,11 @@ use crate::report::Latency;
 use crate::shared_file;
 
 /// Latencies in microseconds, to three digits.
-pub type Micros = Histogram<u64>;
+pub(crate) type Micros = Histogram<u64>;
 
 /// All transactions of a load: of pgbench's, from its per-transaction logs.
 #[derive(Debug)]
-pub struct Transactions {
+pub(crate) struct Transactions {
     /// Over the whole run.
     pub all: Micros,
     /// By the second of the epoch in which they ended.
@@ -29,7 +29,7 @@ pub struct Transactions {
 
 /// Who told of transactions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Source {
+pub(crate) enum Source {
     /// pgbench, of each of them.
     Pgbench,
     /// The server, of their numbers; no latency of a single one is known.
@@ -45,7 +45,7 @@ pub enum Source {
 
 /// How late transactions began that had a time to begin at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Late {
+pub(crate) struct Late {
     /// How many there were.
     pub number: u64,
     /// Of all of them.
@@ -74,7 +74,7 @@ struct Line {
 
 impl Transactions {
     /// Reads the logs `prefix.PID` and `prefix.PID.N` in `directory`.
-    pub fn read(directory: &Path, prefix: &str) -> anyhow::Result<Self> {
+    pub(crate) fn read(directory: &Path, prefix: &str) -> anyhow::Result<Self> {
         let mut transactions = Self {
             all: histogram()?,
             by_second: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl Transactions {
     }
 
     /// Without those that ended in the first `seconds`: the rest begin after that.
-    pub fn after(self, seconds: u32) -> anyhow::Result<Self> {
+    pub(crate) fn after(self, seconds: u32) -> anyhow::Result<Self> {
         if seconds == 0 {
             return Ok(self);
         }
@@ -119,7 +119,11 @@ impl Transactions {
 
     /// Transactions of which only the number is known, by the second of the epoch in which they ended. Each counts with the
     /// mean latency.
-    pub fn counted(counts: impl IntoIterator<Item = (i64, u64)>, started: f64, source: Source) -> anyhow::Result<Self> {
+    pub(crate) fn counted(
+        counts: impl IntoIterator<Item = (i64, u64)>,
+        started: f64,
+        source: Source,
+    ) -> anyhow::Result<Self> {
         let mut transactions =
             Self { all: histogram()?, by_second: BTreeMap::new(), late: BTreeMap::new(), started, source };
         let latency_us = match source {
@@ -138,7 +142,7 @@ impl Transactions {
     }
 
     /// Latencies of those that ended in second `first` of the epoch or later.
-    pub fn ended_from(&self, first: i64) -> anyhow::Result<Micros> {
+    pub(crate) fn ended_from(&self, first: i64) -> anyhow::Result<Micros> {
         let mut latencies = histogram()?;
         for (_, of_second) in self.by_second.range(first..) {
             latencies.add(of_second)?;
@@ -147,7 +151,7 @@ impl Transactions {
     }
 
     /// Adds those of another run of pgbench at the same time; they begin when the later of both does.
-    pub fn merge(&mut self, other: Self) -> anyhow::Result<()> {
+    pub(crate) fn merge(&mut self, other: Self) -> anyhow::Result<()> {
         self.all.add(&other.all)?;
         for (second, histogram) in other.by_second {
             match self.by_second.entry(second) {
@@ -194,7 +198,7 @@ impl Transactions {
 
 impl Transactions {
     /// How late all of them began together; `None` if none had a time to begin at.
-    pub fn late(&self) -> Option<Late> {
+    pub(crate) fn late(&self) -> Option<Late> {
         let mut all = Late::default();
         for late in self.late.values() {
             all.add(*late);
@@ -203,7 +207,7 @@ impl Transactions {
     }
 
     /// Those that ended in some seconds of the epoch, together.
-    pub fn within(&self, seconds: std::ops::RangeInclusive<i64>) -> anyhow::Result<Micros> {
+    pub(crate) fn within(&self, seconds: std::ops::RangeInclusive<i64>) -> anyhow::Result<Micros> {
         let mut all = histogram()?;
         for second in self.by_second.range(seconds).map(|(_, second)| second) {
             all.add(second)?;
@@ -220,7 +224,7 @@ fn histogram() -> anyhow::Result<Micros> {
 }
 
 /// The figures of a report from a histogram.
-pub fn latency(histogram: &Micros) -> Latency {
+pub(crate) fn latency(histogram: &Micros) -> Latency {
     Latency {
         p50: quantile_ms(histogram, 0.5),
         p99: quantile_ms(histogram, 0.99),
@@ -230,7 +234,7 @@ pub fn latency(histogram: &Micros) -> Latency {
 }
 
 /// A quantile in milliseconds.
-pub fn quantile_ms(histogram: &Micros, quantile: f64) -> f64 {
+pub(crate) fn quantile_ms(histogram: &Micros, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e3
 }
 

@@ -16,13 +16,13 @@ const CALLER: Caller = Caller {
 };
 
 /// Of a server of this host. What the environment says of roles and passwords holds for it.
-pub fn of_found(found: &Found) -> Result<Address, Failure> {
+pub(crate) fn of_found(found: &Found) -> Result<Address, Failure> {
     Address::new("", Some(found), &CALLER).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Of a connection string of libpq's, with the name that the server gets: host and port, or the port only if it is at the
 /// usual place.
-pub fn parse(connect: &str) -> Result<(String, Address), Failure> {
+pub(crate) fn parse(connect: &str) -> Result<(String, Address), Failure> {
     let address =
         Address::new(connect, None, &CALLER).map_err(|error| Failure::Usage(format!("--connect: {error}")))?;
     let name = match address.host() {

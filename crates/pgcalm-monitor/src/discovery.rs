@@ -10,7 +10,7 @@ use pgcalm_postgres::Found;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Servers {
+pub(crate) struct Servers {
     /// By port.
     pub servers: Vec<Server>,
     /// Processes that look like servers and may not be looked at.
@@ -21,7 +21,7 @@ pub struct Servers {
 
 /// An instance.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     /// What it is found by.
     pub key: Key,
     /// Its port, if it has one.
@@ -34,7 +34,7 @@ pub struct Server {
 
 /// Tells an instance from others, and from itself before a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Key {
+pub(crate) enum Key {
     /// Its postmaster, by process id and start.
     Process(i32, u64),
     /// The directory of its socket, and its port.
@@ -44,12 +44,12 @@ pub enum Key {
 }
 
 /// Whether the socket of a server in this directory can be seen from here.
-pub fn sees(root: &HostRoot, directory: &Path, port: u16) -> bool {
+pub(crate) fn sees(root: &HostRoot, directory: &Path, port: u16) -> bool {
     root.path(directory.join(format!(".s.PGSQL.{port}"))).exists()
 }
 
 /// Finds all that may be looked at by their processes and, unless this is root, who sees all, the others by their sockets.
-pub fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
+pub(crate) fn find(root: &HostRoot) -> pgcalm_host::Result<Servers> {
     let table = process::table(root)?;
     let found = instance::find(root, &table)?;
     let mut servers: Vec<Server> = Vec::new();

@@ -14,7 +14,7 @@ use crate::model::{Cpu, Device, Group, Interface, Memory, Missing, Pressure, Sub
 use crate::rates;
 
 /// Dirty memory and the thresholds of the kernel.
-pub fn memory(root: &HostRoot) -> Result<Memory, Missing> {
+pub(crate) fn memory(root: &HostRoot) -> Result<Memory, Missing> {
     let info = MemInfo::read(root).map_err(|error| Missing {
         subject: Subject::Memory,
         reason: error.to_string(),
@@ -36,13 +36,13 @@ pub fn memory(root: &HostRoot) -> Result<Memory, Missing> {
 
 /// Processors and pressure of the host, since the last look.
 #[derive(Debug, Default)]
-pub struct Load {
+pub(crate) struct Load {
     before: Option<(Instant, Option<CpuTime>, pressure::Pressure)>,
 }
 
 impl Load {
     /// Reads them; nothing at the first look.
-    pub fn read(&mut self, root: &HostRoot) -> (Option<Cpu>, Option<Pressure>) {
+    pub(crate) fn read(&mut self, root: &HostRoot) -> (Option<Cpu>, Option<Pressure>) {
         let (now, cpu, stalled) = (Instant::now(), CpuTime::read(root).ok(), pressure::of_host(root));
         let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else {
             return (None, None);
@@ -57,13 +57,13 @@ impl Load {
 
 /// The control group of an instance, since the last look.
 #[derive(Debug, Default)]
-pub struct GroupLoad {
+pub(crate) struct GroupLoad {
     before: Option<(Instant, pressure::Pressure, HeldBack)>,
 }
 
 impl GroupLoad {
     /// Reads it; nothing at the first look.
-    pub fn read(&mut self, root: &HostRoot, group: &pressure::Group) -> Option<Group> {
+    pub(crate) fn read(&mut self, root: &HostRoot, group: &pressure::Group) -> Option<Group> {
         let (now, stalled, held) = (Instant::now(), group.pressure(root), group.held_back(root));
         let (then, before, held_before) = self.before.replace((now, stalled, held))?;
         let elapsed = now.duration_since(then);
@@ -97,13 +97,18 @@ fn shares(before: &pressure::Pressure, after: &pressure::Pressure, elapsed: Dura
 
 /// The counters of disks, with rates since the last look.
 #[derive(Debug, Default)]
-pub struct Disks {
+pub(crate) struct Disks {
     before: Option<(Instant, Vec<Device>)>,
 }
 
 impl Disks {
     /// Reads the disks of these names; those that can't be read are left out, and named in `missing`.
-    pub fn read(&mut self, root: &HostRoot, names: &BTreeSet<String>, missing: &mut Vec<Missing>) -> Vec<Device> {
+    pub(crate) fn read(
+        &mut self,
+        root: &HostRoot,
+        names: &BTreeSet<String>,
+        missing: &mut Vec<Missing>,
+    ) -> Vec<Device> {
         let now = Instant::now();
         let mut devices = Vec::new();
         for name in names {
@@ -148,13 +153,18 @@ fn device(root: &HostRoot, name: &str) -> Result<Device, Unknown> {
 
 /// The counters of network interfaces, with rates since the last look.
 #[derive(Debug, Default)]
-pub struct Interfaces {
+pub(crate) struct Interfaces {
     before: Option<(Instant, Vec<Interface>)>,
 }
 
 impl Interfaces {
     /// Reads the interfaces of these names; those that are gone are left out.
-    pub fn read(&mut self, root: &HostRoot, names: &BTreeSet<String>, missing: &mut Vec<Missing>) -> Vec<Interface> {
+    pub(crate) fn read(
+        &mut self,
+        root: &HostRoot,
+        names: &BTreeSet<String>,
+        missing: &mut Vec<Missing>,
+    ) -> Vec<Interface> {
         if names.is_empty() {
             return Vec::new();
         }

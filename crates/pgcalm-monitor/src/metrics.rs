@@ -7,7 +7,7 @@
 /// an expression that has one value or none, or with one that adds values to `points`.
 macro_rules! metrics {
     ($($kind:ident $name:literal [$($label:literal),*] $help:literal $of:ident |$($one:ident),+| $read:expr;)*) => {
-        pub const TABLE: &[Metric] = &[$(Metric {
+        pub(crate) const TABLE: &[Metric] = &[$(Metric {
             name: $name,
             kind: Kind::$kind,
             help: $help,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{Counters, Device, DeviceRates, Interface, InterfaceRates, Module, ModuleRates, Rates};
 
 /// Rates of a server; `None` if it was restarted or its statistics were reset in between, or no time has passed.
-pub fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Option<Rates> {
+pub(crate) fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Option<Rates> {
     let rate = |counter: fn(&Counters) -> u64| per_second(counter(before), counter(after), elapsed);
     Some(Rates {
         commits_per_second: rate(|c| c.commits)?,
@@ -22,7 +22,7 @@ pub fn of_server(before: &Counters, after: &Counters, elapsed: Duration) -> Opti
 }
 
 /// Rates of the module, likewise.
-pub fn of_module(before: &Module, after: &Module, elapsed: Duration) -> Option<ModuleRates> {
+pub(crate) fn of_module(before: &Module, after: &Module, elapsed: Duration) -> Option<ModuleRates> {
     let rate = |counter: fn(&Module) -> u64| per_second(counter(before), counter(after), elapsed);
     Some(ModuleRates {
         flushed_pages_per_second: rate(|m| m.flushed_pages)?,
@@ -33,7 +33,7 @@ pub fn of_module(before: &Module, after: &Module, elapsed: Duration) -> Option<M
 }
 
 /// Rates of a disk, likewise.
-pub fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<DeviceRates> {
+pub(crate) fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<DeviceRates> {
     let rate = |counter: fn(&Device) -> u64| per_second(counter(before), counter(after), elapsed);
     let busy = match (before.busy_seconds, after.busy_seconds) {
         (Some(before), Some(after)) if after >= before => Some(((after - before) / elapsed.as_secs_f64()).min(1.0)),
@@ -49,7 +49,7 @@ pub fn of_device(before: &Device, after: &Device, elapsed: Duration) -> Option<D
 }
 
 /// Rates of a network interface, likewise.
-pub fn of_interface(before: &Interface, after: &Interface, elapsed: Duration) -> Option<InterfaceRates> {
+pub(crate) fn of_interface(before: &Interface, after: &Interface, elapsed: Duration) -> Option<InterfaceRates> {
     let rate = |counter: fn(&Interface) -> u64| per_second(counter(before), counter(after), elapsed);
     Some(InterfaceRates {
         sent_bytes_per_second: rate(|i| i.sent_bytes)?,

@@ -24,7 +24,7 @@ use crate::server::archive::Queue;
 use crate::server::checkpoint::Follower;
 use crate::server::session::{Columns, Session};
 
-pub use crate::server::facts::Facts;
+pub(crate) use crate::server::facts::Facts;
 
 /// Settings and the presence of the module are looked at again after this time.
 const FACTS_INTERVAL: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const DIRTY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is remembered from sample to sample, over connections.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     follower: Follower,
     queue: Queue,
     wait_time: WaitTime,
@@ -53,7 +53,7 @@ struct Before {
 }
 
 /// A connection, and what changes rarely.
-pub struct Server {
+pub(crate) struct Server {
     session: Session,
     facts: Facts,
     facts_when: Instant,
@@ -62,7 +62,7 @@ pub struct Server {
 /// Why a server can't be watched. Which one is said where this is shown.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct Unwatched {
+pub(crate) struct Unwatched {
     pub reason: String,
     /// Whether it said nothing in time.
     pub timed_out: bool,
@@ -83,7 +83,7 @@ impl From<Error> for Unwatched {
 
 impl Server {
     /// Connects. `root` is this host, which may be the server's: then its kernel is asked for the walsenders' connections.
-    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, Unwatched> {
+    pub(crate) fn open(address: &Address, root: &HostRoot) -> Result<Self, Unwatched> {
         let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
         if facts.version.major() < pgcalm_postgres::OLDEST {
@@ -95,12 +95,12 @@ impl Server {
     }
 
     /// What is known of the server besides the samples.
-    pub fn facts(&self) -> &Facts {
+    pub(crate) fn facts(&self) -> &Facts {
         &self.facts
     }
 
     /// Takes a sample: one transaction. Identity, volumes and reachability are left to whoever knows the host.
-    pub fn sample(&mut self, memory: &mut Memory) -> Result<Instance, Unwatched> {
+    pub(crate) fn sample(&mut self, memory: &mut Memory) -> Result<Instance, Unwatched> {
         let began = Instant::now();
         self.session.begin()?;
         if self.facts_when.elapsed() >= FACTS_INTERVAL {
@@ -231,7 +231,7 @@ impl Server {
 
 impl Memory {
     /// Forgets what is no longer the moment before, as after a time in which the server did not answer.
-    pub fn interrupt(&mut self) {
+    pub(crate) fn interrupt(&mut self) {
         self.before = None;
         self.dirty = None;
         self.follower = Follower::default();

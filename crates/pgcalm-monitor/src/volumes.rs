@@ -11,7 +11,7 @@ use pgcalm_host::{HostRoot, Unknown, file_system, mounts, throttle};
 use crate::model::{Cap, Caps, Missing, Module, Subject, Volume};
 
 /// The volumes of an instance whose processes may be looked at: data first, then in the order of their roles.
-pub fn of_instance(root: &HostRoot, instance: &Instance, missing: &mut Vec<Missing>) -> Vec<Volume> {
+pub(crate) fn of_instance(root: &HostRoot, instance: &Instance, missing: &mut Vec<Missing>) -> Vec<Volume> {
     let mut volumes: Vec<(String, Volume)> = Vec::new();
     missing.extend(instance.places_unknown.iter().map(not_known));
     for place in &instance.places {
@@ -48,7 +48,12 @@ pub fn of_instance(root: &HostRoot, instance: &Instance, missing: &mut Vec<Missi
 /// The volume below a data directory of which only the path is known, with the limits of process `pid` of the server.
 ///
 /// Where pg_wal and tablespaces lie is known to the server's user and root only.
-pub fn of_data_directory(root: &HostRoot, directory: &Path, pid: i32, missing: &mut Vec<Missing>) -> Vec<Volume> {
+pub(crate) fn of_data_directory(
+    root: &HostRoot,
+    directory: &Path,
+    pid: i32,
+    missing: &mut Vec<Missing>,
+) -> Vec<Volume> {
     let remedy = Some("run as root or as the server's user".to_string());
     let found = std::fs::metadata(root.path(directory)).ok().and_then(|_| mounts::read(root).ok()).and_then(|mounts| {
         let mount = mounts::containing(&mounts, directory)?;
@@ -83,7 +88,7 @@ pub fn of_data_directory(root: &HostRoot, directory: &Path, pid: i32, missing: &
 
 /// Takes over the caps of the module, which knows those of the settings, too, where they are the tighter ones. They are
 /// of the data directory's disk.
-pub fn add_module_caps(volumes: &mut [Volume], module: &Module) {
+pub(crate) fn add_module_caps(volumes: &mut [Volume], module: &Module) {
     let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else {
         return;
     };

@@ -5,7 +5,7 @@ use crate::model::WaitCause;
 /// The cause of a wait event of pg_stat_activity; both are empty for a session that does not wait.
 ///
 /// Names changed their case with PostgreSQL 17, which generates them (`WALWrite` became `WalWrite`).
-pub fn cause(event_type: &str, event: &str) -> WaitCause {
+pub(crate) fn cause(event_type: &str, event: &str) -> WaitCause {
     let event = event.to_ascii_lowercase();
     match event_type {
         "" => WaitCause::Cpu,

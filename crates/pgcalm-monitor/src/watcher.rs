@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// It may block for as long as the server doesn't answer, as one that is stopped or whose disk hangs: nobody waits for it.
 /// Dropping the watcher ends the thread when it comes back.
-pub struct Watcher {
+pub(crate) struct Watcher {
     shared: Arc<Shared>,
 }
 
@@ -43,7 +43,7 @@ struct State {
 
 impl Watcher {
     /// Starts watching.
-    pub fn start(address: Address, interval: Duration, root: HostRoot) -> std::io::Result<Self> {
+    pub(crate) fn start(address: Address, interval: Duration, root: HostRoot) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
         let watched = Arc::clone(&shared);
         thread::Builder::new().name("pgcalm watcher".to_string()).spawn(move || {
@@ -59,12 +59,12 @@ impl Watcher {
     }
 
     /// What changes rarely, as last seen.
-    pub fn facts(&self) -> Option<Facts> {
+    pub(crate) fn facts(&self) -> Option<Facts> {
         self.shared.lock().facts.clone()
     }
 
     /// The last sample if it is fresh; else only its reachability is set. Never waits for the server.
-    pub fn view(&self, interval: Duration) -> Instance {
+    pub(crate) fn view(&self, interval: Duration) -> Instance {
         let state = self.shared.lock();
         let hung = state.asking_since.map(|since| since.elapsed()).filter(|waited| *waited >= HUNG_AFTER);
         let reachability = match (&state.unreachable, hung, &state.sample) {

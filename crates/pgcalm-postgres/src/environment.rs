@@ -26,7 +26,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// That of this process.
-    pub fn of_process() -> Self {
+    pub(crate) fn of_process() -> Self {
         let uid = Uid::from_raw(rustix::process::geteuid().as_raw());
         let user = User::from_uid(uid).ok().flatten();
         let home = std::env::var_os("HOME")
@@ -51,7 +51,7 @@ impl Environment {
 
     /// An environment variable. One that is empty counts, as with libpq. One that is no UTF-8 is an error: libpq passes its
     /// bytes on, which can't be done here, and taken for unset it would lead to another database.
-    pub fn variable(&self, name: &str) -> Result<Option<&str>, ConnectError> {
+    pub(crate) fn variable(&self, name: &str) -> Result<Option<&str>, ConnectError> {
         let Some(value) = self.variables.get(name) else {
             return Ok(None);
         };
@@ -63,7 +63,7 @@ impl Environment {
     }
 
     /// A path in an environment variable, in whatever encoding.
-    pub fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.variables.get(name).map(PathBuf::from)
     }
 

@@ -48,22 +48,22 @@ impl Failure {
 
     /// Whether pg_hba.conf has no line that fits (`ClientAuthentication` of auth.c): there may be one for the other choice
     /// about TLS.
-    pub fn is_rejection(&self) -> bool {
+    pub(crate) fn is_rejection(&self) -> bool {
         self.is("28000", "ClientAuthentication")
     }
 
     /// Whether `peer` or `ident` authentication sees somebody else (`auth_failed` of auth.c).
-    pub fn is_other_user(&self) -> bool {
+    pub(crate) fn is_other_user(&self) -> bool {
         self.is("28000", "auth_failed")
     }
 
     /// Whether it went wrong between the server's consent to TLS and its end.
-    pub fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         matches!(self, Self::Connect(error) if handshake(error).is_some())
     }
 
     /// Whether nothing was said in time.
-    pub fn is_timed_out(&self) -> bool {
+    pub(crate) fn is_timed_out(&self) -> bool {
         match self {
             Self::Silent(_) => true,
             Self::Connect(error) | Self::Session(error) => is_timed_out(error),
@@ -224,7 +224,7 @@ fn handshake(error: &postgres::Error) -> Option<String> {
     let detail = outer.to_string();
     let detail = detail.strip_prefix(&inner.to_string()).unwrap_or("");
     let reasons = inner.ssl_error().map(|stack| {
-        let reasons: Vec<&str> = stack.errors().iter().filter_map(|error| error.reason()).collect();
+        let reasons: Vec<&str> = stack.errors().iter().filter_map(openssl::error::Error::reason).collect();
         reasons.join(", ")
     });
     let reason = reasons.filter(|reasons| !reasons.is_empty()).unwrap_or_else(|| inner.to_string());
@@ -255,7 +255,7 @@ pub fn is_lost(error: &postgres::Error) -> bool {
     let ended = ["57P01", "57P02"];
     error.is_closed()
         || error.code().is_some_and(|code| ended.contains(&code.code()))
-        || chain(error).any(|error| error.is::<io::Error>())
+        || chain(error).any(<dyn std::error::Error + 'static>::is::<io::Error>)
 }
 
 /// An error of the library and what it rests on, in one line: alone it says "error connecting to server" only.

@@ -70,7 +70,7 @@ pub(crate) struct Host {
 
 impl Place {
     /// As a user knows it.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Unix(directory) => directory.display().to_string(),
             Self::Tcp { name, .. } => name.clone(),
@@ -169,7 +169,7 @@ fn ports(parameters: &Parameters, count: usize) -> Result<Vec<u16>, ConnectError
 
 impl Host {
     /// What a password file has for it.
-    pub fn look_up_password(&mut self, file: &Path, database: &str, user: &str) {
+    pub(crate) fn look_up_password(&mut self, file: &Path, database: &str, user: &str) {
         let entry = Entry { host: &self.place.in_password_file(), port: &self.port.to_string(), database, user };
         match password_file::look_up(file, &entry) {
             Found::Password { password, line } => {
@@ -182,12 +182,12 @@ impl Host {
     }
 
     /// For messages.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("{} port {}", self.place.name(), self.port)
     }
 
     /// Whether it is this host, as far as the name tells.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         match &self.place {
             Place::Unix(_) => true,
             Place::Tcp { name, address } => {

@@ -56,7 +56,7 @@ pub(crate) struct Parameters {
 
 impl Parameters {
     /// Of a connection string.
-    pub fn parse(conninfo: &str) -> Result<Self, ConnectError> {
+    pub(crate) fn parse(conninfo: &str) -> Result<Self, ConnectError> {
         let mut parameters = Self::default();
         for (keyword, value) in conninfo::parse(conninfo)? {
             let source = Source::String;
@@ -66,7 +66,11 @@ impl Parameters {
     }
 
     /// Adds what a service has, if one is named in these parameters, or in `environment` where they name none.
-    pub fn add_service(&mut self, environment: &Environment, from_environment: bool) -> Result<(), ConnectError> {
+    pub(crate) fn add_service(
+        &mut self,
+        environment: &Environment,
+        from_environment: bool,
+    ) -> Result<(), ConnectError> {
         let named = match self.given.get("service") {
             Some(given) => Some(given.value.clone()),
             None if from_environment => environment.variable("PGSERVICE")?.map(String::from),
@@ -85,7 +89,7 @@ impl Parameters {
     }
 
     /// Adds what environment variables give. Those that something takes precedence over are not looked at.
-    pub fn add_environment(&mut self, environment: &Environment) -> Result<(), ConnectError> {
+    pub(crate) fn add_environment(&mut self, environment: &Environment) -> Result<(), ConnectError> {
         for keyword in keyword::KEYWORDS {
             if let Some(name) = keyword.variable
                 && !self.given.contains_key(keyword.name)
@@ -98,12 +102,12 @@ impl Parameters {
     }
 
     /// Adds a value.
-    pub fn add(&mut self, keyword: &'static Keyword, value: String, source: Source) {
+    pub(crate) fn add(&mut self, keyword: &'static Keyword, value: String, source: Source) {
         self.given.entry(keyword.name).or_insert(Given { value, source });
     }
 
     /// Adds a value that a server found on this host has, also where an empty one was given; `name` is a known one.
-    pub fn add_found(&mut self, name: &'static str, value: String) {
+    pub(crate) fn add_found(&mut self, name: &'static str, value: String) {
         if self.get(name).is_none() {
             let source = Source::Found;
             self.given.insert(name, Given { value, source });
@@ -111,17 +115,17 @@ impl Parameters {
     }
 
     /// A parameter that is given, and not empty: that is as good as none for libpq.
-    pub fn get(&self, name: &str) -> Option<&Given> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Given> {
         self.given.get(name).filter(|given| !given.value.is_empty())
     }
 
     /// Its value.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).map(|given| given.value.as_str())
     }
 
     /// Fails if something is asked for that can't be had here.
-    pub fn check(&self) -> Result<(), ConnectError> {
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
         for keyword in keyword::KEYWORDS {
             if let (Use::Only(values), Some(given)) = (keyword.usage, self.get(keyword.name))
                 && !values.contains(&given.value.as_str())
@@ -141,7 +145,7 @@ impl Parameters {
     }
 
     /// One of the values of `choices`, by its name; `None` if nothing is given.
-    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectError> {
+    pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectError> {
         let Some(given) = self.get(name) else {
             return Ok(None);
         };
@@ -154,7 +158,7 @@ impl Parameters {
     }
 
     /// A whole number; `None` if nothing is given.
-    pub fn number(&self, name: &str) -> Result<Option<i64>, ConnectError> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ConnectError> {
         match self.text(name).map(|text| text.trim().parse()) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
@@ -163,18 +167,18 @@ impl Parameters {
     }
 
     /// So many seconds if they are more than none; `Some(None)` for 0 or less, `None` if nothing is given.
-    pub fn seconds(&self, name: &str) -> Result<Option<Option<Duration>>, ConnectError> {
+    pub(crate) fn seconds(&self, name: &str) -> Result<Option<Option<Duration>>, ConnectError> {
         let number = self.number(name)?;
         Ok(number.map(|seconds| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)))
     }
 
     /// The values of a list separated by commas; none if nothing is given.
-    pub fn list(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn list(&self, name: &str) -> Vec<&str> {
         self.text(name).map(|text| text.split(',').map(str::trim).collect()).unwrap_or_default()
     }
 
     /// That a value can't be used. It is not repeated: after a slip in a URI it may be a part of a password.
-    pub fn invalid(&self, name: &str, remedy: &str) -> ConnectError {
+    pub(crate) fn invalid(&self, name: &str, remedy: &str) -> ConnectError {
         let source = self.get(name).map_or(String::new(), |given| format!(" (from {})", given.source));
         ConnectError::Parameters(format!("{name}{source}: no such value: {remedy}"))
     }

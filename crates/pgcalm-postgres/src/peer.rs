@@ -16,18 +16,18 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// To whom a server's socket belongs.
-    pub fn of_socket(directory: &Path, port: u16) -> Option<Self> {
+    pub(crate) fn of_socket(directory: &Path, port: u16) -> Option<Self> {
         let socket = rustix::fs::stat(directory.join(format!(".s.PGSQL.{port}"))).ok()?;
         Some(Self::of(&socket))
     }
 
     /// To whom a file belongs.
-    pub fn of(file: &Stat) -> Self {
+    pub(crate) fn of(file: &Stat) -> Self {
         Self { uid: file.st_uid, gid: file.st_gid }
     }
 
     /// As the user database has it; `None` for root, too, who runs no server.
-    pub fn name(self) -> Option<String> {
+    pub(crate) fn name(self) -> Option<String> {
         let uid = UserId::from_raw(self.uid);
         match User::from_uid(uid) {
             Ok(Some(user)) if !uid.is_root() => Some(user.name),
@@ -38,7 +38,7 @@ impl Owner {
     /// Lets the server see this thread, which is root's, as a process of this user (`SO_PEERCRED` has the effective ids).
     /// Only the effective ids change, and, on Linux, of this thread only: other threads keep theirs, and no process of that
     /// user may signal or trace this one. The thread must connect and end.
-    pub fn take_on(self) -> rustix::io::Result<()> {
+    pub(crate) fn take_on(self) -> rustix::io::Result<()> {
         rustix::thread::set_thread_groups(&[])?;
         rustix::thread::set_thread_res_gid(None, Gid::from_raw(self.gid), None)?;
         rustix::thread::set_thread_res_uid(None, Uid::from_raw(self.uid), None)

@@ -40,7 +40,7 @@ pub(crate) struct Socket {
 }
 
 impl Postmaster {
-    pub fn of(root: &HostRoot, server: &postmaster::Postmaster) -> Self {
+    pub(crate) fn of(root: &HostRoot, server: &postmaster::Postmaster) -> Self {
         Self {
             root: root.clone(),
             pid: server.process.pid,
@@ -51,13 +51,13 @@ impl Postmaster {
     }
 
     /// Whom its process shows.
-    pub fn owner(&self) -> Option<Owner> {
+    pub(crate) fn owner(&self) -> Option<Owner> {
         let path = self.root.path(format!("proc/{}", self.pid));
         Some(Owner::of(&rustix::fs::stat(path).ok()?))
     }
 
     /// The directory of its socket, as this process finds it: for messages and for password files.
-    pub fn directory(&self) -> Option<PathBuf> {
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
         let directory = self.directory.as_ref()?;
         let link = |process: &str, name: &str| fs::read_link(self.root.path(format!("proc/{process}/{name}"))).ok();
         let its = self.pid.to_string();
@@ -71,7 +71,7 @@ impl Postmaster {
     }
 
     /// Its socket. Links on the way are followed beneath its root directory; the socket itself is none.
-    pub fn socket(&self, port: u16) -> Result<Socket, Failure> {
+    pub(crate) fn socket(&self, port: u16) -> Result<Socket, Failure> {
         let directory = self.directory.as_deref().unwrap_or(Path::new("/"));
         let path = directory.join(format!(".s.PGSQL.{port}"));
         let handle = process_file::find_no_link(&self.root, self.pid, &path).map_err(Failure::Reach)?;
@@ -80,7 +80,7 @@ impl Postmaster {
     }
 
     /// Whether it is the postmaster that listens on a socket: the kernel has noted at listen(2) who that is.
-    pub fn prove_socket(&self, socket: &Socket) -> Result<(), Failure> {
+    pub(crate) fn prove_socket(&self, socket: &Socket) -> Result<(), Failure> {
         let peer = || -> nix::Result<i32> {
             // Of a server that takes nobody in this fails, and does not wait.
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -97,7 +97,7 @@ impl Postmaster {
     }
 
     /// Whether it is the postmaster, and nobody else, who listens at an address of this thread's network.
-    pub fn prove_port(&self, address: IpAddr, port: u16) -> Result<(), Failure> {
+    pub(crate) fn prove_port(&self, address: IpAddr, port: u16) -> Result<(), Failure> {
         let listening =
             tcp_socket::listening(&self.root, address, port).map_err(|error| self.unproven(&error.to_string()))?;
         let own = process_file::sockets(&self.root, self.pid);
@@ -109,7 +109,7 @@ impl Postmaster {
 
     /// Whether a session at a place that the user has named, to which a pooler or a forwarded port may lead, is served by a
     /// child of the postmaster.
-    pub fn prove_backend(&self, client: &mut Client) -> Result<(), Failure> {
+    pub(crate) fn prove_backend(&self, client: &mut Client) -> Result<(), Failure> {
         let row = client.query_one("SELECT pg_catalog.pg_backend_pid()", &[]).map_err(Failure::Session)?;
         let table = process::table(&self.root).unwrap_or_default();
         match instance::serves(&self.root, &table, self.pid, row.get(0)) {
@@ -132,13 +132,13 @@ impl Postmaster {
 
 impl Socket {
     /// The file that it is.
-    pub fn handle(&self) -> &OwnedFd {
+    pub(crate) fn handle(&self) -> &OwnedFd {
         &self.handle
     }
 
     /// A directory in which the socket has the name that a server's has: the library takes a path only, and what lies at
     /// the server's may have been replaced since.
-    pub fn directory(&self, port: u16) -> io::Result<TempDir> {
+    pub(crate) fn directory(&self, port: u16) -> io::Result<TempDir> {
         let directory = tempfile::Builder::new().prefix("pgcalm-").tempdir()?;
         // The connecting thread may be another user.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711))?;

@@ -64,12 +64,12 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// None: for Unix sockets, where libpq has none either, whatever `sslmode` says.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { mode: Mode::Disable, negotiation: SslNegotiation::Postgres, connector: None }
     }
 
     /// Reads certificates and keys. Those in ~/.postgresql count if they are there.
-    pub fn new(parameters: &Parameters, environment: &Environment) -> Result<Self, ConnectError> {
+    pub(crate) fn new(parameters: &Parameters, environment: &Environment) -> Result<Self, ConnectError> {
         let is_system = parameters.text("sslrootcert") == Some(SYSTEM);
         let mode = parameters.choice("sslmode", &MODES)?;
         let mode = mode.unwrap_or(match is_system {
@@ -253,5 +253,5 @@ fn unreadable(parameter: &str, file: &Path, error: &ErrorStack) -> ConnectError 
 
 /// The first of the errors, which says most.
 fn first(error: &ErrorStack) -> String {
-    error.errors().first().and_then(|error| error.reason()).unwrap_or("it can't be used").to_string()
+    error.errors().first().and_then(openssl::error::Error::reason).unwrap_or("it can't be used").to_string()
 }

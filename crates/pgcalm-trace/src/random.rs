@@ -4,7 +4,7 @@ use crate::clock::monotonic_ns;
 
 /// George Marsaglia's xorshift, begun with the time.
 #[derive(Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Default for Random {
     fn default() -> Self {
@@ -14,7 +14,7 @@ impl Default for Random {
 
 impl Random {
     /// A number from 0 to less than `end`, which is at least 1.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

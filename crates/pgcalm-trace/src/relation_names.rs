@@ -13,7 +13,7 @@ use crate::target::Target;
 use crate::{connect_option, connection, polling};
 
 /// Asks the databases for names. A session of its own per database is opened when one is asked for the first time.
-pub struct Names {
+pub(crate) struct Names {
     target: Target,
     address: Address,
     databases: HashMap<u32, String>,
@@ -38,11 +38,11 @@ struct RelationFile {
 }
 
 /// The answer that is missing where names are.
-pub const NAMES: &str = "names of relations";
+pub(crate) const NAMES: &str = "names of relations";
 
 impl Names {
     /// Connects if `connect` says where to; else names are missing from the session.
-    pub fn of(session: &mut Session, connect: Option<&str>) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of(session: &mut Session, connect: Option<&str>) -> anyhow::Result<Option<Self>> {
         let Some(connect) = connect else {
             session.miss(NAMES, "without --connect the database can't be asked");
             return Ok(None);
@@ -51,7 +51,7 @@ impl Names {
     }
 
     /// Connects; see [`connection::address`].
-    pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
+    pub(crate) fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
         let address = connection::address(target, connect)?;
         let mut names = Self {
             target: target.clone(),
@@ -65,7 +65,7 @@ impl Names {
     }
 
     /// Fills in the relations of the slowest files, and of each file where all are told.
-    pub fn resolve(&mut self, checkpoint: &mut Checkpoint) -> anyhow::Result<()> {
+    pub(crate) fn resolve(&mut self, checkpoint: &mut Checkpoint) -> anyhow::Result<()> {
         if checkpoint.sync.is_none() && checkpoint.files.is_none() {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl Names {
     }
 
     /// Fills in the relations of heavyweight locks.
-    pub fn resolve_locks(&mut self, locks: &mut [LockWaits]) -> anyhow::Result<()> {
+    pub(crate) fn resolve_locks(&mut self, locks: &mut [LockWaits]) -> anyhow::Result<()> {
         self.check_is_running()?;
         let result = locks.iter_mut().try_for_each(|lock| {
             if let (Some(database), Some(relation)) = (lock.database, lock.relation) {

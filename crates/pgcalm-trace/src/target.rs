@@ -45,7 +45,7 @@ pub struct Target {
 impl Target {
     /// Finds the server; the only one if nothing is selected.
     ///
-    /// Errors are a [`Failure`](choice::Failure) if there is none or it is not clear which, [`Failure::Host`] if
+    /// Errors are a [`Failure`] if there is none or it is not clear which, [`Failure::Host`] if
     /// it may not be looked at.
     pub fn find(root: &HostRoot, selection: &Selection) -> anyhow::Result<Self> {
         let postmaster = match selection {

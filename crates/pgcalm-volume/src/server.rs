@@ -23,7 +23,7 @@ const THREADS: usize = 16;
 /// Above what a load has: it must not starve the volume that it waits for.
 const NICE: i32 = -10;
 
-/// A mounted volume. Dropping it leaves the mount to [`Server::detach`] or to whoever unmounts it.
+/// A mounted volume. Dropping it leaves the mount to [`Handle::detach`] or to whoever unmounts it.
 pub struct Server {
     mountpoint: PathBuf,
     state: Arc<State>,

@@ -1,22 +1,22 @@
-pub mod caps;
-pub mod change;
-pub mod doctor;
-pub mod export;
-pub mod fail_on;
-pub mod generate;
-pub mod json;
-pub mod lag;
-pub mod predict;
-pub mod ready_to_stop;
-pub mod record;
-pub mod report_files;
-pub mod server;
-pub mod suite;
-pub mod time;
-pub mod top;
-pub mod trace;
-pub mod volume;
-pub mod warm;
+pub(crate) mod caps;
+pub(crate) mod change;
+pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod fail_on;
+pub(crate) mod generate;
+pub(crate) mod json;
+pub(crate) mod lag;
+pub(crate) mod predict;
+pub(crate) mod ready_to_stop;
+pub(crate) mod record;
+pub(crate) mod report_files;
+pub(crate) mod server;
+pub(crate) mod suite;
+pub(crate) mod time;
+pub(crate) mod top;
+pub(crate) mod trace;
+pub(crate) mod volume;
+pub(crate) mod warm;
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ use crate::args::warm::WarmArgs;
 use crate::{exit, lab};
 
 /// The verb whose exit code the server reads.
-pub const WAL_RESTORE: &str = "wal-restore";
+pub(crate) const WAL_RESTORE: &str = "wal-restore";
 
 const IN_POSTGRESQL_CONF: &str = "\
 In postgresql.conf:
@@ -55,25 +55,25 @@ In postgresql.conf:
 /// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     pub verb: Option<Verb>,
 }
 
 impl Cli {
     /// Reads the command line of this process.
-    pub fn of_process() -> Result<Self, clap::Error> {
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
         Self::from_arg_matches(&command().try_get_matches()?)
     }
 }
 
 /// The verbs, each with its exit codes in its help.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     taking_negatives(with_exit_codes(Cli::command()))
 }
 
 /// What quantities are called in the help.
-pub const QUANTITIES: [&str; 9] = ["N", "N|none", "N|seen", "S", "S|none", "SIZE", "SIZE|none", "TIME", "PORT"];
+pub(crate) const QUANTITIES: [&str; 9] = ["N", "N|none", "N|seen", "S", "S|none", "SIZE", "SIZE|none", "TIME", "PORT"];
 
 /// So that "-1" is a quantity that is refused, with what to give, and no unknown option.
 fn taking_negatives(command: Command) -> Command {
@@ -102,7 +102,7 @@ fn with_exit_codes(command: Command) -> Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Run PostgreSQL under load on devices with caps, and measure.
     #[command(subcommand, before_help = "Example: sudo pgcalm lab run checkpoint --quick")]
     Lab(LabVerb),
@@ -183,7 +183,7 @@ pub enum Verb {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum IsolateVerb {
+pub(crate) enum IsolateVerb {
     /// List the instances: where their files lie, on which devices, in which control groups, under which limits.
     ///
     /// Instances are found by the postmaster.pid in the working directory of a process. Only root sees those of others.
@@ -210,13 +210,13 @@ pub enum IsolateVerb {
 }
 
 #[derive(Debug, Args)]
-pub struct IsolateShowArgs {
+pub(crate) struct IsolateShowArgs {
     #[command(flatten)]
     pub json: JsonArg,
 }
 
 #[derive(Debug, Args)]
-pub struct IsolateCheckArgs {
+pub(crate) struct IsolateCheckArgs {
     #[command(flatten)]
     pub json: JsonArg,
     #[command(flatten)]
@@ -224,7 +224,7 @@ pub struct IsolateCheckArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct IsolateSetArgs {
+pub(crate) struct IsolateSetArgs {
     #[command(flatten)]
     pub instance: InstanceArg,
     /// The disk, e.g. /dev/sda or /dev/mapper/vg-pg; the kernel takes no limits on partitions, so one stands for its disk.
@@ -244,7 +244,7 @@ pub struct IsolateSetArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct IsolateClearArgs {
+pub(crate) struct IsolateClearArgs {
     #[command(flatten)]
     pub instance: InstanceArg,
     #[command(flatten)]
@@ -254,7 +254,7 @@ pub struct IsolateClearArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum LabVerb {
+pub(crate) enum LabVerb {
     /// List scenarios, contestants and profiles of volumes.
     #[command(before_help = "Example: pgcalm lab list")]
     List,
@@ -292,7 +292,7 @@ pub enum LabVerb {
 }
 
 #[derive(Debug, Args)]
-pub struct UpArgs {
+pub(crate) struct UpArgs {
     #[command(flatten)]
     pub options: contest::Options,
     /// Take TCP connections at this port of 127.0.0.1, beside those at the socket; nobody on this host is asked for a
@@ -302,7 +302,7 @@ pub struct UpArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct LabWarmArgs {
+pub(crate) struct LabWarmArgs {
     /// As --warm of lab run.
     #[arg(long)]
     pub how: options::Warm,
@@ -314,7 +314,7 @@ pub struct LabWarmArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct NeighbourArgs {
+pub(crate) struct NeighbourArgs {
     /// What it does.
     #[arg(long)]
     pub how: pgcalm_lab::trouble::neighbour::How,
@@ -324,7 +324,7 @@ pub struct NeighbourArgs {
 
 /// A scenario's own options, and where its report goes.
 #[derive(Debug, Args)]
-pub struct RunArgs<O: Args> {
+pub(crate) struct RunArgs<O: Args> {
     #[command(flatten)]
     pub options: O,
     #[command(flatten)]
@@ -334,7 +334,7 @@ pub struct RunArgs<O: Args> {
 macro_rules! scenario_args {
     ($($scenario:ident($module:ident),)*) => {
         #[derive(Debug, Subcommand)]
-        pub enum ScenarioArgs {
+        pub(crate) enum ScenarioArgs {
             $(
                 #[command(
                     name = pgcalm_lab::$module::HELP.name,
@@ -354,7 +354,7 @@ macro_rules! scenario_args {
 
         impl ScenarioArgs {
             /// The scenario with its options, and where its report is to go; none of a suite.
-            pub fn chosen(self) -> Option<(Chosen, ReportFiles)> {
+            pub(crate) fn chosen(self) -> Option<(Chosen, ReportFiles)> {
                 match self {
                     $(Self::$scenario(args) => Some((Chosen::$scenario(Box::new(args.options)), args.report)),)*
                     Self::Suite(_) => None,
@@ -362,7 +362,7 @@ macro_rules! scenario_args {
             }
 
             /// Runs it.
-            pub fn run(self) -> anyhow::Result<()> {
+            pub(crate) fn run(self) -> anyhow::Result<()> {
                 match self {
                     $(Self::$scenario(args) => lab::run_one(*args, pgcalm_lab::$module::run),)*
                     Self::Suite(args) => crate::suite::run(&args),
@@ -375,7 +375,7 @@ macro_rules! scenario_args {
 pgcalm_lab::scenarios!(scenario_args);
 
 #[derive(Debug, Args)]
-pub struct WalRestoreArgs {
+pub(crate) struct WalRestoreArgs {
     /// Directory of the archive, as in pg_calm_archive.directory.
     #[arg(long, value_name = "DIR")]
     pub archive: PathBuf,
@@ -391,7 +391,7 @@ pub struct WalRestoreArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct CleanArgs {
+pub(crate) struct CleanArgs {
     /// Directory of the lab [default: those of all scenarios].
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -401,7 +401,7 @@ pub struct CleanArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// The report.
     #[arg(value_name = "FILE.json")]
     pub file: PathBuf,

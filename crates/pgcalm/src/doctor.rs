@@ -10,7 +10,7 @@ use crate::args::doctor::DoctorArgs;
 use crate::output;
 
 /// Looks, and changes something if it was told to.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     if args.rules {
         return output::print(&rules::markdown(&rules::table::RULES));
     }

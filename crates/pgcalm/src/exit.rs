@@ -12,7 +12,7 @@ use crate::suite::WorseThanStock;
 /// How a command ends; the same in every verb but `wal-restore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     Done = 0,
     Failed = 1,
     Usage = 2,
@@ -55,7 +55,7 @@ impl Exit {
 /// How `wal-restore` ends, which the server reads: see `wal_restore.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum RestoreExit {
+pub(crate) enum RestoreExit {
     Restored = 0,
     /// The file is not in the archive.
     NotFound = 1,
@@ -78,12 +78,12 @@ impl RestoreExit {
 }
 
 /// The part of a help about them.
-pub fn help() -> String {
+pub(crate) fn help() -> String {
     list(Exit::ALL.map(|exit| (exit as u8, exit.meaning())))
 }
 
 /// That of `wal-restore`.
-pub fn restore_help() -> String {
+pub(crate) fn restore_help() -> String {
     list(RestoreExit::ALL.map(|exit| (exit as u8, exit.meaning())))
 }
 
@@ -96,7 +96,7 @@ fn list<const N: usize>(codes: [(u8, &str); N]) -> String {
 }
 
 /// The code of an error: that of the first cause that has one.
-pub fn of(error: &anyhow::Error) -> Exit {
+pub(crate) fn of(error: &anyhow::Error) -> Exit {
     if pgcalm_postgres::is_interrupted(error.as_ref()) {
         return Exit::Interrupted;
     }

@@ -16,7 +16,7 @@ use pgcalm_record::store::Reader;
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9187);
 
 /// Exports until a signal ends it, which is no error.
-pub fn run(args: ExportArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: ExportArgs) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     let listen = match (args.listen, &args.textfile) {
         (None, None) => Some(LISTEN),

@@ -19,7 +19,7 @@ fn with_examples(command: Command) -> Command {
     command.after_help(text).mut_subcommands(with_examples)
 }
 
-pub fn run(options: &GenerateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(options: &GenerateArgs) -> anyhow::Result<()> {
     if let Some(directory) = &options.man {
         fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(with_examples(args::command()), directory))

@@ -13,13 +13,13 @@ use crate::args::{IsolateCheckArgs, IsolateClearArgs, IsolateSetArgs, IsolateSho
 use crate::output;
 
 /// Lists the instances.
-pub fn show(args: &IsolateShowArgs) -> anyhow::Result<()> {
+pub(crate) fn show(args: &IsolateShowArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     present(&args.json, &pgcalm_doctor::isolate::show::show(&HostRoot::default())?)
 }
 
 /// Names the hazards.
-pub fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
+pub(crate) fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let report = check::check(&HostRoot::default())?;
     present(&args.json, &report)?;
@@ -39,7 +39,7 @@ pub fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
 }
 
 /// Limits an instance, and with `--hold` waits and lifts the limits again.
-pub fn set(args: IsolateSetArgs) -> anyhow::Result<()> {
+pub(crate) fn set(args: IsolateSetArgs) -> anyhow::Result<()> {
     check_change(args.change)?;
     output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();
@@ -69,7 +69,7 @@ pub fn set(args: IsolateSetArgs) -> anyhow::Result<()> {
 }
 
 /// Lifts the limits.
-pub fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
+pub(crate) fn clear(args: IsolateClearArgs) -> anyhow::Result<()> {
     check_change(args.change)?;
     output::check_writable("--json", args.json.file())?;
     let root = HostRoot::default();

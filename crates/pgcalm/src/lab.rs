@@ -21,7 +21,7 @@ use crate::args::{CleanArgs, RunArgs, UpArgs};
 use crate::output;
 
 /// Scenarios, contestants, profiles.
-pub fn list() -> anyhow::Result<()> {
+pub(crate) fn list() -> anyhow::Result<()> {
     let mut text = String::from("Scenarios:\n");
     for help in SCENARIOS {
         text.push_str(&format!("  {:<15} {}\n", help.name, help.about()));
@@ -88,7 +88,7 @@ fn conditions(trouble: &Trouble) -> String {
 }
 
 /// Runs a scenario, shows its report and writes the files asked for; fails by what it found.
-pub fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
+pub(crate) fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
     args: RunArgs<O>,
     run: impl FnOnce(&O, &Interrupt) -> anyhow::Result<R>,
 ) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ pub fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + PartialEq>(
 }
 
 /// A server to connect to.
-pub fn up(args: &UpArgs) -> anyhow::Result<()> {
+pub(crate) fn up(args: &UpArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     pgcalm_lab::up::run(&args.options, args.port, &interrupt, output::print)
 }
@@ -117,7 +117,7 @@ impl ReportFiles {
     }
 
     /// Shows the text and writes what was asked for.
-    pub fn write<R: Shown + Serialize + DeserializeOwned + PartialEq>(self, report: &R) -> anyhow::Result<()> {
+    pub(crate) fn write<R: Shown + Serialize + DeserializeOwned + PartialEq>(self, report: &R) -> anyhow::Result<()> {
         output::present(&self.json, report, &report.text())?;
         if let Some(file) = self.html {
             output::write(&file, &report.html())?;
@@ -128,7 +128,7 @@ impl ReportFiles {
 }
 
 /// Removes what a killed run has left.
-pub fn clean(args: &CleanArgs) -> anyhow::Result<()> {
+pub(crate) fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     let cleaned = match &args.dir {
         Some(dir) => clean::clean(dir, args.templates)?,
         None => clean::clean_all(args.templates)?,

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A signal ended it before it had what it was asked for.
 #[derive(Debug)]
-pub struct Interrupted {
+pub(crate) struct Interrupted {
     samples: u64,
     /// `--count`; else there was a `--duration`.
     wanted: Option<u64>,
@@ -37,7 +37,7 @@ impl fmt::Display for Interrupted {
 }
 
 /// Shows samples of a primary until something ends it.
-pub fn run(args: &LagArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &LagArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let stop = Stop::install()?;
     let root = HostRoot::default();

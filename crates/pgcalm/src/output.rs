@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::args::json::JsonArg;
 
 /// Prints to standard output. Whoever has closed it, as `head` does, wants no more and no complaint.
-pub fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("write to standard output"),
         _ => Ok(()),
@@ -21,12 +21,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a line to standard error, whose end is not worth a panic, either.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Fails if `file` can't be written, before a run of minutes is made for it. What is there stays as it is.
-pub fn check_writable(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn check_writable(option: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     try_to_write(file).map_err(|error| {
         Failure::Usage(format!(
@@ -62,7 +62,7 @@ fn create(file: &Path) -> io::Result<File> {
 }
 
 /// Shows a report as text, and as JSON where that was asked for.
-pub fn present<T: Serialize + DeserializeOwned + PartialEq>(
+pub(crate) fn present<T: Serialize + DeserializeOwned + PartialEq>(
     json: &JsonArg,
     document: &T,
     text: &str,
@@ -79,37 +79,37 @@ pub fn present<T: Serialize + DeserializeOwned + PartialEq>(
 }
 
 /// A value as one line of JSON.
-pub fn json_line<T: Serialize>(value: &T) -> anyhow::Result<String> {
+pub(crate) fn json_line<T: Serialize>(value: &T) -> anyhow::Result<String> {
     let mut text = serde_json::to_string(value).context("write JSON")?;
     text.push('\n');
     Ok(text)
 }
 
 /// A file that gets a line of JSON at a time.
-pub struct JsonLines {
+pub(crate) struct JsonLines {
     path: PathBuf,
     file: File,
 }
 
 impl JsonLines {
     /// Makes it empty.
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
         Ok(Self { path: path.to_path_buf(), file: create(path).with_context(|| format!("create {}", path.display()))? })
     }
 
     /// Adds a line.
-    pub fn take<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
+    pub(crate) fn take<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
         self.file.write_all(json_line(value)?.as_bytes()).with_context(|| format!("write {}", self.path.display()))
     }
 
     /// Says where it is.
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         say(&format!("JSON: {}", self.path.display()));
     }
 }
 
 /// Writes a file whole.
-pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     create(file)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("write {}", file.display()))

@@ -14,7 +14,7 @@ use crate::output;
 const SECONDS: RangeInclusive<u64> = 5..=86_400;
 
 /// Looks at a server and says what pg_calm would gain there.
-pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if !SECONDS.contains(&args.duration.as_secs()) {
         return Err(Failure::Usage(format!(
             "--duration {}s: use a time from {} s to 1 d",

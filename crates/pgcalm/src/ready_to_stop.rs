@@ -12,7 +12,7 @@ use crate::output;
 
 /// A stop would take longer than it may, when the time was over.
 #[derive(Debug)]
-pub struct NotReady(String);
+pub(crate) struct NotReady(String);
 
 impl std::error::Error for NotReady {}
 
@@ -23,7 +23,7 @@ impl fmt::Display for NotReady {
 }
 
 /// Has written ahead what a stop would have to write.
-pub fn run(args: &ReadyToStopArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ReadyToStopArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let stop = Stop::install()?;
     let options = Options {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 const MINUTE_MS: u64 = 60_000;
 
 /// Records until a signal ends it, which is no error.
-pub fn run(args: RecordArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: RecordArgs) -> anyhow::Result<()> {
     if let Some(file) = &args.export {
         let reader = open(&args.dir.dir)?;
         return match reader.export(file) {
@@ -48,7 +48,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<()> {
 }
 
 /// Lists incidents.
-pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
+pub(crate) fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let since_ms = match &args.since {
         Some(text) => Some(when::parse("--since", text, &when::now())?),
@@ -60,7 +60,7 @@ pub fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
 }
 
 /// Shows one.
-pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
+pub(crate) fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
     let dir = &args.dir.dir;
     let found = open(dir)?.incident(args.id)?;
     let Some(incident) = found else {
@@ -75,7 +75,7 @@ pub fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
 }
 
 /// Shows what stalled at a moment.
-pub fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+pub(crate) fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
     let at = when::parse("--at", text, &when::now())?;
     let reader = open(dir)?;
     // A time of day names a minute.
@@ -104,7 +104,7 @@ fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Res
 }
 
 /// Three sentences: now, the last day, what to do first.
-pub fn sentences() -> anyhow::Result<()> {
+pub(crate) fn sentences() -> anyhow::Result<()> {
     let monitor = Monitor::start(Options { history: None, ..Options::default() })?;
     // A server that was just found is asked at once; who does not answer in time is said not to.
     let host = monitor.wait_for(PATIENCE, |host| {
@@ -118,6 +118,6 @@ pub fn sentences() -> anyhow::Result<()> {
 }
 
 /// Opens the record to be read.
-pub fn open(path: &Path) -> anyhow::Result<Reader> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<Reader> {
     Reader::open(path)
 }

@@ -5,7 +5,7 @@ use crate::args::ReportArgs;
 use crate::{output, suite};
 
 /// Shows a report, or writes it as HTML, Markdown or its chart as SVG.
-pub fn render(args: &ReportArgs) -> anyhow::Result<()> {
+pub(crate) fn render(args: &ReportArgs) -> anyhow::Result<()> {
     let refused = |why: String| Failure::Usage(format!("{}: {why}", args.file.display()));
     let unread = |why: String| refused(format!("{why}; name a file that pgcalm lab run --json wrote"));
     let text = std::fs::read_to_string(&args.file).map_err(|error| unread(error.to_string()))?;

@@ -31,7 +31,7 @@ struct Runnable<'a> {
     failure: Option<String>,
 }
 
-pub fn run(args: &SuiteArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let suite = Suite::read(&args.file)?;
     let selected: HashSet<&str> =
@@ -283,7 +283,7 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &
 
 /// Rows in which pg_calm is worse than stock in something.
 #[derive(Debug)]
-pub struct WorseThanStock {
+pub(crate) struct WorseThanStock {
     rows: Vec<String>,
 }
 
@@ -305,7 +305,7 @@ fn judge(report: &Report) -> Result<(), WorseThanStock> {
 }
 
 /// Fails if the document can't be written, or is none: it is read first, and what takes text only has none.
-pub fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
     output::check_writable("--markdown", file)?;
     let kind = file.and_then(|file| std::fs::metadata(file).ok());
     match (file, kind.map(|metadata| metadata.file_type())) {
@@ -320,7 +320,7 @@ pub fn check_document(file: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// Writes the document over the one that is there, of which it takes the sections that are not renewed.
-pub fn write_markdown(
+pub(crate) fn write_markdown(
     report: &Report,
     file: &Path,
     is_renewed: impl Fn(&pgcalm_lab::suite::report::Row) -> bool,

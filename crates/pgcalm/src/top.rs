@@ -23,7 +23,7 @@ const AROUND_MS: u64 = 1_800_000;
 const RECORD_BYTES: usize = 64 << 20;
 
 /// Shows live pictures, or prints one.
-pub fn run(args: TopArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: TopArgs) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     let options = Options {
         monitor: pgcalm_monitor::Options {

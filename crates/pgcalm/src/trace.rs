@@ -18,7 +18,7 @@ use crate::output::JsonLines;
 use crate::{output, record};
 
 /// Traces a server until something ends it.
-pub fn run(verb: TraceVerb) -> anyhow::Result<()> {
+pub(crate) fn run(verb: TraceVerb) -> anyhow::Result<()> {
     let stop = Stop::install()?;
     match verb {
         TraceVerb::Checkpoint(args) => run_checkpoint(&args, &stop),

@@ -1,7 +1,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// What is wrong with a command line, in one line with the way out.
-pub fn one_line(error: &clap::Error) -> String {
+pub(crate) fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; try pgcalm --help".to_string();
     }

@@ -7,7 +7,7 @@ use crate::args::volume::VolumeArgs;
 use crate::output;
 
 /// Serves a volume until it is told to end, or, with `--control`, until it is unmounted.
-pub fn run(args: VolumeArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
     if let (true, Some(image), Some(mount)) = (args.control, &args.image, &args.mount) {
         return control::run(&args.profile, image, mount, !args.ignore_flushes);
     }

@@ -21,7 +21,7 @@ use crate::exit::RestoreExit;
 use crate::output;
 
 /// Restores or checks a file and returns the exit code. What it prints goes to the server's log.
-pub fn run(args: WalRestoreArgs) -> RestoreExit {
+pub(crate) fn run(args: WalRestoreArgs) -> RestoreExit {
     let request = Request {
         archive: args.archive,
         file: args.file,

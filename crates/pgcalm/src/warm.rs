@@ -18,7 +18,7 @@ const LIVE: Duration = Duration::from_secs(1);
 const LOGGED: Duration = Duration::from_secs(10);
 
 /// Keeps what is cached, or reads it again.
-pub fn run(args: &WarmArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
     output::check_writable("--json", args.json.file())?;
     let stop = Stop::install()?;
     let root = HostRoot::default();
@@ -29,8 +29,8 @@ pub fn run(args: &WarmArgs) -> anyhow::Result<()> {
         return show(args, &Report::Saving(saving));
     }
     let options = Options {
-        limit: args.limit.map(|size| size.bytes()),
-        rate: args.rate.map(|size| size.bytes()),
+        limit: args.limit.map(pgcalm_lab::Size::bytes),
+        rate: args.rate.map(pgcalm_lab::Size::bytes),
         caps: Caps {
             operations: args.caps.iops.map(f64::from),
             bytes: args.caps.bandwidth.map(|size| size.bytes() as f64),

@@ -7,7 +7,7 @@ use crate::facts::Server;
 
 /// What a server tells at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Amounts {
+pub(crate) struct Amounts {
     /// Dirty shared buffers; none if nobody counts them.
     pub dirty_buffers: Option<u64>,
     /// `pg_calm_status.stop_seconds`.
@@ -25,7 +25,7 @@ pub struct Amounts {
 impl Amounts {
     /// Asks pg_calm, else pg_buffercache: its summary (16 on), which takes no locks, or the view, which takes that of each buffer's header
     /// for a moment.
-    pub fn read(client: &mut Client, version: Version) -> Result<Self, postgres::Error> {
+    pub(crate) fn read(client: &mut Client, version: Version) -> Result<Self, postgres::Error> {
         let writes = Writes::read(client, version)?;
         let row = client.query_one(
             &format!(
@@ -69,7 +69,7 @@ impl Amounts {
     }
 
     /// Puts them among the facts.
-    pub fn store(&self, server: &mut Server) {
+    pub(crate) fn store(&self, server: &mut Server) {
         server.dirty_buffers = self.dirty_buffers;
         server.wal_since_redo_bytes = self.wal_since_redo_bytes;
         if let Some(calm) = &mut server.pg_calm {

@@ -13,7 +13,7 @@ use crate::isolate;
 const DOCKER: f64 = 10.0;
 
 /// Of the server with that postmaster; none if nobody who can be asked has started it. What a pod has is nowhere on the host.
-pub fn read(root: &HostRoot, pid: i32) -> Option<Grace> {
+pub(super) fn read(root: &HostRoot, pid: i32) -> Option<Grace> {
     let membership = root.read(format!("proc/{pid}/cgroup")).ok()?;
     if let Some(id) = container(&membership) {
         let file = format!("/var/lib/docker/containers/{id}/config.v2.json");

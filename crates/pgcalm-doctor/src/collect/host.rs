@@ -21,7 +21,7 @@ use crate::kernel_file;
 use crate::rules::stop::MANY_FILES;
 
 /// Reads the host, and of it what concerns `instance`.
-pub fn read(
+pub(crate) fn read(
     root: &HostRoot,
     instance: Option<isolate::Instance>,
     isolate: Option<&isolate::Report>,
@@ -107,7 +107,7 @@ fn memory_use(root: &HostRoot, limit: &str) -> Option<MemoryUse> {
 }
 
 /// Dirty page cache and that under writeback: of the group of a memory limit, which is the server's alone, else of the host.
-pub fn unflushed(root: &HostRoot, limit: Option<&str>) -> Option<u64> {
+pub(crate) fn unflushed(root: &HostRoot, limit: Option<&str>) -> Option<u64> {
     let names = [["file_dirty", "total_dirty"], ["file_writeback", "total_writeback"]];
     if let Some([dirty, writeback]) = limit.and_then(|limit| group_amounts(root, limit, names)) {
         return Some(dirty + writeback);

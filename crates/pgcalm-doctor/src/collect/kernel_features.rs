@@ -9,7 +9,7 @@ const SYS_CACHESTAT: libc::c_long = 451;
 
 /// What the kernel offers. On this host it is asked: an old container runtime may refuse a system call that the kernel
 /// has. The server may run in another container, of which this says nothing.
-pub fn read(root: &HostRoot, release: Option<&str>) -> KernelFeatures {
+pub(super) fn read(root: &HostRoot, release: Option<&str>) -> KernelFeatures {
     let btf = root.path("sys/kernel/btf/vmlinux").exists();
     if root.path("/") == Path::new("/") {
         return KernelFeatures {

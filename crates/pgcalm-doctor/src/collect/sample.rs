@@ -49,7 +49,7 @@ fn unless_lost<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
 /// Reads counters twice.
 ///
 /// Errors are those of a server that is gone, or ended meanwhile.
-pub fn take(
+pub(super) fn take(
     root: &HostRoot,
     host: Option<&Host>,
     mut client: Option<&mut Client>,

@@ -49,7 +49,7 @@ const SETTINGS: [&str; 33] = [
 ];
 
 /// Reads the server's views.
-pub fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::Result<Server> {
+pub(super) fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::Result<Server> {
     let client = &mut connection.client;
     let version = Version::read(client)?;
     anyhow::ensure!(

@@ -13,11 +13,11 @@ use pgcalm_host::{HostRoot, Known, Result, Unknown, cgroup, instance, process, t
 use crate::isolate::report as model;
 
 /// What the names of control groups that are made here begin with; the process id of the postmaster follows.
-pub const GROUP_PREFIX: &str = "pgcalm-isolate-";
+pub(super) const GROUP_PREFIX: &str = "pgcalm-isolate-";
 
 /// Processes, instances and control groups at one moment.
 #[derive(Debug)]
-pub struct Inventory {
+pub(super) struct Inventory {
     /// The host.
     pub root: HostRoot,
     /// Of the block I/O controller.
@@ -30,7 +30,7 @@ pub struct Inventory {
 
 impl Inventory {
     /// Looks around.
-    pub fn take(root: &HostRoot) -> Result<Self> {
+    pub(super) fn take(root: &HostRoot) -> Result<Self> {
         let table = process::table(root)?;
         Ok(Self {
             root: root.clone(),
@@ -41,7 +41,7 @@ impl Inventory {
     }
 
     /// A report of `verb` with these instances and nothing else yet.
-    pub fn report(&self, verb: &str, instances: &[&Instance]) -> model::Report {
+    pub(super) fn report(&self, verb: &str, instances: &[&Instance]) -> model::Report {
         model::Report {
             verb: verb.to_string(),
             cgroup_version: self.hierarchy.map(|hierarchy| {
@@ -150,7 +150,7 @@ impl Inventory {
 }
 
 /// The group of a process; `None` if it has ended.
-pub fn group_of(root: &HostRoot, hierarchy: &Hierarchy, pid: i32) -> Result<Option<PathBuf>> {
+pub(super) fn group_of(root: &HostRoot, hierarchy: &Hierarchy, pid: i32) -> Result<Option<PathBuf>> {
     match hierarchy.group_of(root, &pid.to_string()) {
         Err(error) if error.is_not_found() => Ok(None),
         other => other,
@@ -158,7 +158,7 @@ pub fn group_of(root: &HostRoot, hierarchy: &Hierarchy, pid: i32) -> Result<Opti
 }
 
 /// Whether a group is one that is made here.
-pub fn is_ours(group: &Path) -> bool {
+pub(super) fn is_ours(group: &Path) -> bool {
     group
         .file_name()
         .and_then(|name| name.to_str()?.strip_prefix(GROUP_PREFIX))
@@ -166,12 +166,12 @@ pub fn is_ours(group: &Path) -> bool {
 }
 
 /// The disks that hold anything of an instance, journals included, and those that they are made of.
-pub fn disks(instance: &Instance) -> BTreeSet<Disk> {
+pub(super) fn disks(instance: &Instance) -> BTreeSet<Disk> {
     devices(instance).flat_map(BlockDevice::disks).cloned().collect()
 }
 
 /// The devices of its file systems and their journals.
-pub fn devices(instance: &Instance) -> impl Iterator<Item = &BlockDevice> {
+pub(super) fn devices(instance: &Instance) -> impl Iterator<Item = &BlockDevice> {
     instance.places.iter().flat_map(|place| {
         let journal = place.journal.there();
         let journal = journal.and_then(|journal| journal.device.known());

@@ -15,7 +15,7 @@ const REMOVE_TRIES: u32 = 50;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// A new control group.
     MakeGroup(PathBuf),
     /// A control group goes; its processes must have gone.
@@ -40,7 +40,7 @@ pub enum Step {
 
 impl Step {
     /// Makes the change.
-    pub fn apply(&self, root: &HostRoot) -> anyhow::Result<()> {
+    pub(crate) fn apply(&self, root: &HostRoot) -> anyhow::Result<()> {
         match self {
             Self::MakeGroup(directory) => fs::create_dir(root.path(directory))
                 .with_context(|| format!("create control group {}", directory.display())),
@@ -65,7 +65,7 @@ impl Step {
     }
 
     /// As a report shows it.
-    pub fn described(&self) -> model::Step {
+    pub(crate) fn described(&self) -> model::Step {
         let (action, path, value) = match self {
             Self::MakeGroup(directory) => ("make-group", directory.clone(), None),
             Self::RemoveGroup(directory) => ("remove-group", directory.clone(), None),

@@ -10,7 +10,7 @@ use pgcalm_host::{Failure, HostRoot, block_device, choice};
 use crate::isolate::inventory::Inventory;
 
 /// The instance that `name` means; see [`choice`].
-pub fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance, Failure> {
+pub(super) fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance, Failure> {
     let found = &inventory.found;
     let known: Vec<Known> = found.instances.iter().map(Known::from).collect();
     let index = choice::choose(&inventory.root, Some(name), &known, &found.hidden)?;
@@ -19,7 +19,7 @@ pub fn instance<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Instance
 
 /// What `--device` means.
 #[derive(Debug)]
-pub struct Target {
+pub(super) struct Target {
     /// The disk to set limits on.
     pub disk: Disk,
     /// A node of it for lines that are to last: as it was given, since `/dev/dm-0` may be another device after a boot.
@@ -30,7 +30,7 @@ pub struct Target {
 
 /// The disk that `node` names, or that it is a partition of: the kernel takes limits on whole disks only, and takes
 /// device-mapper and md devices for such ([`block_device::BlockDevice::disk`]).
-pub fn device(root: &HostRoot, node: &Path) -> anyhow::Result<Target> {
+pub(super) fn device(root: &HostRoot, node: &Path) -> anyhow::Result<Target> {
     let device = block_device::by_node(root, node)?.ok_or_else(|| {
         Failure::Usage(format!(
             "--device {}: not a block device; give a node such as /dev/sda or /dev/mapper/vg-pg",

@@ -22,7 +22,7 @@ const DIRECTORY: &str = "/run/pgcalm/isolate";
 
 /// A process that was moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
+pub(crate) struct Moved {
     pub pid: i32,
     pub start_ticks: u64,
     /// Directory of the group that it was in.
@@ -31,7 +31,7 @@ pub struct Moved {
 
 /// One isolated instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub(crate) struct State {
     /// Directory of the group that was made.
     pub group: PathBuf,
     /// Directory of the group that the postmaster was in.
@@ -57,20 +57,20 @@ fn complete_before() -> bool {
 
 /// A process that holds limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub(crate) struct Holder {
     pub pid: i32,
     pub start_ticks: u64,
 }
 
 impl Holder {
     /// This process.
-    pub fn this(root: &HostRoot) -> anyhow::Result<Self> {
+    pub(crate) fn this(root: &HostRoot) -> anyhow::Result<Self> {
         let process = Process::read(root, std::process::id() as i32)?;
         Ok(Self { pid: process.pid, start_ticks: process.start_ticks })
     }
 
     /// Whether it is there still.
-    pub fn runs(self, root: &HostRoot) -> bool {
+    pub(crate) fn runs(self, root: &HostRoot) -> bool {
         Process::read(root, self.pid).is_ok_and(|found| found.start_ticks == self.start_ticks && !found.is_zombie())
     }
 }
@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Writes it; whoever reads it finds the old or the new text, never a part.
-    pub fn save(&self, root: &HostRoot) -> anyhow::Result<()> {
+    pub(crate) fn save(&self, root: &HostRoot) -> anyhow::Result<()> {
         let file = self.file(root);
         let new = file.with_extension("json.new");
         let text = serde_json::to_vec_pretty(self)?;
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Removes it.
-    pub fn forget(&self, root: &HostRoot) -> anyhow::Result<()> {
+    pub(crate) fn forget(&self, root: &HostRoot) -> anyhow::Result<()> {
         let file = self.file(root);
         fs::remove_file(&file).with_context(|| format!("remove {}", file.display()))
     }
@@ -109,7 +109,7 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 /// The lock that keeps two commands from changing groups at once. Given up when dropped, or by the end of the process in
 /// whatever way; with it goes the directory, once nothing is noted there.
 #[derive(Debug)]
-pub struct Lock {
+pub(super) struct Lock {
     directory: PathBuf,
     // Closed last: what is removed is removed under the lock.
     _file: File,
@@ -135,13 +135,13 @@ impl Drop for Lock {
 }
 
 /// Takes the [`lock`], or fails at once without root.
-pub fn lock_to_change(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
+pub(super) fn lock_to_change(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
     need_root()?;
     lock(root, interrupted)
 }
 
 /// Takes the lock, and makes the directory. Waits for it until `interrupted` says so.
-pub fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
+pub(super) fn lock(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Lock> {
     let directory = root.path(DIRECTORY);
     loop {
         match try_lock(&directory) {
@@ -182,7 +182,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// All isolated instances, by group.
-pub fn read_all(root: &HostRoot) -> anyhow::Result<Vec<State>> {
+pub(super) fn read_all(root: &HostRoot) -> anyhow::Result<Vec<State>> {
     let directory = root.path(DIRECTORY);
     let names = match root.list(DIRECTORY) {
         Ok(names) => names,

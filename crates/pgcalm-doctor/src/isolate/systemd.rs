@@ -9,7 +9,7 @@ use pgcalm_host::throttle::Kind;
 use crate::isolate::Setting;
 
 /// Lines for a drop-in of the unit that process `pid` runs in.
-pub fn permanent(
+pub(super) fn permanent(
     root: &HostRoot,
     version: Version,
     pid: i32,
@@ -63,7 +63,7 @@ fn property(kind: Kind) -> &'static str {
 }
 
 /// systemd's own hierarchy on v1, the unified one on v2.
-pub fn unit_of(root: &HostRoot, pid: i32) -> Option<String> {
+pub(crate) fn unit_of(root: &HostRoot, pid: i32) -> Option<String> {
     let text = root.read(format!("proc/{pid}/cgroup")).ok()?;
     let group = |start: &str| text.lines().find_map(|line| line.split_once(start)?.1.into());
     let group: &str = group(":name=systemd:").or_else(|| group("0::"))?;

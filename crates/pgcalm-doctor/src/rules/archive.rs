@@ -10,7 +10,7 @@ use crate::words;
 const HANGS_AFTER: f64 = 120.0;
 
 /// WAL is kept for an archive that there is none of.
-pub fn goes_nowhere(facts: &Facts) -> Answer {
+pub(super) fn goes_nowhere(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let mode = read::text(server, "archive_mode")?;
     // archive_library came with 15.
@@ -33,7 +33,7 @@ fn archives(server: &Server) -> Result<bool, Unknown> {
 }
 
 /// The last attempt to archive failed.
-pub fn failing(facts: &Facts) -> Answer {
+pub(super) fn failing(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let archiver = &server.archiver;
     when(archives(server)? && archiver.last_failed, || {
@@ -49,7 +49,7 @@ pub fn failing(facts: &Facts) -> Answer {
 }
 
 /// The attempt that is under way does not end.
-pub fn hangs(facts: &Facts) -> Answer {
+pub(super) fn hangs(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let Some(seconds) = hung_for(server)? else {
         return Ok(None);
@@ -94,7 +94,7 @@ fn no_queue() -> Unknown {
 }
 
 /// The archive's backlog is larger than what WAL was planned to take.
-pub fn backlog(facts: &Facts) -> Answer {
+pub(super) fn backlog(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let archiver = &server.archiver;
     // Then the queue is no sign of slowness.
@@ -122,7 +122,7 @@ fn waiting(server: &Server) -> String {
 }
 
 /// A slot that nobody reads holds more than what WAL was planned to take.
-pub fn slot_inactive(facts: &Facts) -> Answer {
+pub(super) fn slot_inactive(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let left = server.slots.iter().filter(|slot| !slot.active && slot.retained_bytes.is_some_and(|bytes| bytes > max));
@@ -135,7 +135,7 @@ pub fn slot_inactive(facts: &Facts) -> Answer {
 }
 
 /// Slots may hold any amount of WAL.
-pub fn slot_unbounded(facts: &Facts) -> Answer {
+pub(super) fn slot_unbounded(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if read::bytes(server, "max_slot_wal_keep_size")?.is_some() {
         return Ok(None);
@@ -161,7 +161,7 @@ pub fn slot_unbounded(facts: &Facts) -> Answer {
 }
 
 /// WAL that a slot needs goes, or is gone.
-pub fn slot_lost(facts: &Facts) -> Answer {
+pub(super) fn slot_lost(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let bad = server.slots.iter().filter(|slot| matches!(slot.wal_status.as_deref(), Some("unreserved" | "lost")));
     of_slots(bad, |found, _| found)

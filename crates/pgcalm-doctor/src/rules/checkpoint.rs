@@ -15,13 +15,13 @@ const ENOUGH_CHECKPOINTS: u64 = 10;
 const HEADROOM: f64 = 1.5;
 
 /// Nothing that is written is durable.
-pub fn fsync_off(facts: &Facts) -> Answer {
+pub(super) fn fsync_off(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     when(!read::is_on(server, "fsync")?, || Found::new("fsync = off").set(server, "fsync", "on").run("sync"))
 }
 
 /// Torn pages can't be repaired.
-pub fn full_page_writes_off(facts: &Facts) -> Answer {
+pub(super) fn full_page_writes_off(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if read::is_on(server, "full_page_writes")? {
         return Ok(None);
@@ -40,7 +40,7 @@ pub fn full_page_writes_off(facts: &Facts) -> Answer {
 }
 
 /// Less of the interval is used for writing than by default.
-pub fn completion_target(facts: &Facts) -> Answer {
+pub(super) fn completion_target(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let target = read::number(server, "checkpoint_completion_target")?;
     when(target < COMPLETION_TARGET, || {
@@ -53,7 +53,7 @@ pub fn completion_target(facts: &Facts) -> Answer {
 }
 
 /// The sync phase takes more time than the completion target leaves for it.
-pub fn sync_beyond_target(facts: &Facts) -> Answer {
+pub(super) fn sync_beyond_target(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let checkpoints = &server.checkpoints;
     let count = checkpoints.timed + checkpoints.requested;
@@ -82,7 +82,7 @@ pub fn sync_beyond_target(facts: &Facts) -> Answer {
 }
 
 /// WAL makes checkpoints come before their time.
-pub fn max_wal_size(facts: &Facts) -> Answer {
+pub(super) fn max_wal_size(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if server.in_recovery {
         return Ok(None);
@@ -144,7 +144,7 @@ pub fn max_wal_size(facts: &Facts) -> Answer {
 }
 
 /// Checkpoints come more often than by default.
-pub fn timeout_short(facts: &Facts) -> Answer {
+pub(super) fn timeout_short(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let timeout = read::seconds(server, "checkpoint_timeout")?;
     when(timeout < TIMEOUT, || {
@@ -153,7 +153,7 @@ pub fn timeout_short(facts: &Facts) -> Answer {
 }
 
 /// Checkpoints leave no trace in the log.
-pub fn not_logged(facts: &Facts) -> Answer {
+pub(super) fn not_logged(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     when(!read::is_on(server, "log_checkpoints")?, || {
         Found::new("log_checkpoints = off").set(server, "log_checkpoints", "on")
@@ -161,7 +161,7 @@ pub fn not_logged(facts: &Facts) -> Answer {
 }
 
 /// What pg_wal may grow to: what it has, and what is free.
-pub fn room(facts: &Facts) -> Option<u64> {
+pub(super) fn room(facts: &Facts) -> Option<u64> {
     let free = facts.host.as_ref()?.wal_file_system?.available_bytes;
     Some(free + facts.server.as_ref()?.wal.directory_bytes?)
 }

@@ -19,7 +19,7 @@ const CALM_EXPIRE: u64 = 30_000;
 const LEAST_LIMIT: u64 = 128 << 20;
 
 /// The dirty limit admits more scattered pages than the disk writes between checkpoints.
-pub fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
+pub(super) fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
     if read::pg_calm_is_on(facts) {
         return Ok(None);
     }
@@ -52,7 +52,7 @@ pub fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
 }
 
 /// The periodic flusher is off, or comes less often than pages expire.
-pub fn writeback_interval(facts: &Facts) -> Answer {
+pub(super) fn writeback_interval(facts: &Facts) -> Answer {
     let interval = read::sysctl(facts, "dirty_writeback_centisecs")?;
     let expire = read::sysctl(facts, "dirty_expire_centisecs")?;
     when(interval == 0 || interval > expire, || {
@@ -66,7 +66,7 @@ pub fn writeback_interval(facts: &Facts) -> Answer {
 }
 
 /// The background threshold is not below the limit.
-pub fn background_over_limit(facts: &Facts) -> Answer {
+pub(super) fn background_over_limit(facts: &Facts) -> Answer {
     let dirtyable = read::dirty_thresholds(facts)?.dirtyable_bytes;
     let amount = |bytes: &str, ratio: &str| -> Result<u64, Unknown> {
         match read::sysctl(facts, bytes)? {
@@ -88,7 +88,7 @@ pub fn background_over_limit(facts: &Facts) -> Answer {
 }
 
 /// Pages expire sooner than by default.
-pub fn expire_short(facts: &Facts) -> Answer {
+pub(super) fn expire_short(facts: &Facts) -> Answer {
     let expire = read::sysctl(facts, "dirty_expire_centisecs")?;
     when(expire < EXPIRE && !read::pg_calm_is_on(facts), || {
         set(Found::new(format!("vm.dirty_expire_centisecs = {expire}")), facts, "dirty_expire_centisecs", EXPIRE)
@@ -96,7 +96,7 @@ pub fn expire_short(facts: &Facts) -> Answer {
 }
 
 /// The kernel's flusher gets in the way of pg_calm.
-pub fn not_for_pg_calm(facts: &Facts) -> Answer {
+pub(super) fn not_for_pg_calm(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if server.pg_calm.is_none() || !read::pg_calm_is_on(facts) {
         return Ok(None);

@@ -20,7 +20,7 @@ const AT_CAP: f64 = 0.9;
 const READ_LATENCY_US: u64 = 1000;
 
 /// The kernel keeps a disk's dirty pages below a limit of its own.
-pub fn dirty_limit(facts: &Facts) -> Answer {
+pub(super) fn dirty_limit(facts: &Facts) -> Answer {
     let instance = read::instance(facts)?;
     let thresholds = read::dirty_thresholds(facts)?;
     let mut found: Option<Found> = None;
@@ -61,7 +61,7 @@ pub fn dirty_limit(facts: &Facts) -> Answer {
 }
 
 /// pg_calm is on, and little of the kernel's dirty limits is set aside for its disk.
-pub fn little_set_aside(facts: &Facts) -> Answer {
+pub(super) fn little_set_aside(facts: &Facts) -> Answer {
     read::server(facts)?;
     if !read::pg_calm_is_on(facts) {
         return Ok(None);
@@ -94,7 +94,7 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 }
 
 /// A disk works at its cap right now.
-pub fn at_cap(facts: &Facts) -> Answer {
+pub(super) fn at_cap(facts: &Facts) -> Answer {
     let instance = read::instance(facts)?;
     let Some(sample) = &facts.sample else {
         return Err("rates were not measured: give --duration".into());
@@ -187,7 +187,7 @@ impl Use {
 }
 
 /// The block layer lets the kernel's flusher have more writes in flight than a commit can wait for.
-pub fn writeback_throttling(facts: &Facts) -> Answer {
+pub(super) fn writeback_throttling(facts: &Facts) -> Answer {
     let disk = read::data_disk(facts)?;
     let cap = read::write_iops(facts, disk)?;
     // A control group holds writes before they come to the disk's queue.
@@ -212,7 +212,7 @@ pub fn writeback_throttling(facts: &Facts) -> Answer {
 
 /// WAL and data on one disk with a cap that no control group shows. Whether a disk says that it rotates tells nothing:
 /// virtio always does.
-pub fn wal_with_data(facts: &Facts) -> Answer {
+pub(super) fn wal_with_data(facts: &Facts) -> Answer {
     let data = read::data_disk(facts)?;
     read::disk_of(facts, "wal")?;
     if hazard::is_there(facts, "wal-on-capped-device")? || !data.roles.iter().any(|role| role == "wal") {
@@ -228,17 +228,17 @@ pub fn wal_with_data(facts: &Facts) -> Answer {
 }
 
 /// Commits of the file system's journal wait for other files' data.
-pub fn commits_wait(facts: &Facts) -> Answer {
+pub(super) fn commits_wait(facts: &Facts) -> Answer {
     journal(facts, |journal| journal.waits_for_data)
 }
 
 /// A crash can leave deleted files' data in blocks of a table.
-pub fn shows_unwritten(facts: &Facts) -> Answer {
+pub(super) fn shows_unwritten(facts: &Facts) -> Answer {
     journal(facts, |journal| journal.shows_unwritten)
 }
 
 /// Data goes through the journal.
-pub fn data_journal(facts: &Facts) -> Answer {
+pub(super) fn data_journal(facts: &Facts) -> Answer {
     journal(facts, |journal| journal.data_mode.as_deref() == Some("journal"))
 }
 
@@ -264,14 +264,14 @@ fn journal(facts: &Facts, is_bad: fn(&Journal) -> bool) -> Answer {
 }
 
 /// The cap on operations of the disk of pg_wal.
-pub fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
+pub(super) fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
     let disk = read::disk_of(facts, "wal")?;
     let disk = disk.ok_or_else(|| Unknown::from("pg_wal is on no block device"))?;
     read::write_iops(facts, disk)
 }
 
 /// backend_flush_after makes backends wait for the disk.
-pub fn backend_flush_after(facts: &Facts) -> Answer {
+pub(super) fn backend_flush_after(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let value = read::number(server, "backend_flush_after")?;
     if value == 0.0 || read::pg_calm_is_on(facts) {
@@ -289,7 +289,7 @@ pub fn backend_flush_after(facts: &Facts) -> Answer {
 }
 
 /// The server's flush hints push out scattered pages one by one.
-pub fn flush_hints(facts: &Facts) -> Answer {
+pub(super) fn flush_hints(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let checkpoint = read::number(server, "checkpoint_flush_after")?;
     let background = read::number(server, "bgwriter_flush_after")?;

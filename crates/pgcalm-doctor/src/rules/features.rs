@@ -4,19 +4,19 @@ use crate::facts::{Facts, KernelFeatures};
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 
-pub fn no_cachestat(facts: &Facts) -> Answer {
+pub(super) fn no_cachestat(facts: &Facts) -> Answer {
     lacks(facts, "cachestat", |features| features.cachestat)
 }
 
-pub fn no_populate_write(facts: &Facts) -> Answer {
+pub(super) fn no_populate_write(facts: &Facts) -> Answer {
     lacks(facts, "MADV_POPULATE_WRITE", |features| features.populate_write)
 }
 
-pub fn no_btf(facts: &Facts) -> Answer {
+pub(super) fn no_btf(facts: &Facts) -> Answer {
     lacks(facts, "/sys/kernel/btf/vmlinux", |features| features.btf)
 }
 
-pub fn no_usdt(facts: &Facts) -> Answer {
+pub(super) fn no_usdt(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let Some(probes) = read::host(facts)?.usdt_probes else {
         return Err("the server's program could not be read: run as root".into());

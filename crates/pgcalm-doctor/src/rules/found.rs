@@ -1,10 +1,10 @@
-pub use pgcalm_host::Unknown;
+pub(super) use pgcalm_host::Unknown;
 
 use crate::facts::Server;
 use crate::report::{Change, Target};
 
 /// What a condition says: applies with evidence, does not apply, or can't be told and why.
-pub type Answer = Result<Option<Found>, Unknown>;
+pub(super) type Answer = Result<Option<Found>, Unknown>;
 
 /// A rule applies.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -64,6 +64,6 @@ impl Found {
 }
 
 /// `Some(found)` if the condition holds.
-pub fn when(condition: bool, found: impl FnOnce() -> Found) -> Answer {
+pub(super) fn when(condition: bool, found: impl FnOnce() -> Found) -> Answer {
     Ok(condition.then(found))
 }

@@ -7,7 +7,7 @@ use crate::rules::found::{Answer, Found, Unknown};
 use crate::rules::read;
 
 /// A hazard of the instance by its name in docs/guides/isolate.md.
-pub fn named(facts: &Facts, name: &str) -> Answer {
+pub(super) fn named(facts: &Facts, name: &str) -> Answer {
     let Some(hazard) = find(facts, name)? else {
         return Ok(None);
     };
@@ -18,7 +18,7 @@ pub fn named(facts: &Facts, name: &str) -> Answer {
     Ok(Some(found.run("pgcalm isolate check")))
 }
 
-pub fn is_there(facts: &Facts, name: &str) -> Result<bool, Unknown> {
+pub(super) fn is_there(facts: &Facts, name: &str) -> Result<bool, Unknown> {
     Ok(find(facts, name)?.is_some())
 }
 

@@ -9,7 +9,7 @@ use crate::words;
 const ENOUGH_WRITES: u64 = 10_000;
 
 /// What the server will touch in any case does not fit.
-pub fn too_small(facts: &Facts) -> Answer {
+pub(super) fn too_small(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let host = read::host(facts)?;
     let server = read::server(facts)?;
@@ -45,7 +45,7 @@ pub fn too_small(facts: &Facts) -> Answer {
 }
 
 /// More pages leave shared_buffers by eviction than by checkpoints, and there is memory for more of them.
-pub fn buffers_small(facts: &Facts) -> Answer {
+pub(super) fn buffers_small(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let writes = &server.buffers;
     let all = writes.checkpointer + writes.background_writer + writes.backends;

@@ -5,7 +5,7 @@ use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
 
-pub fn degraded(facts: &Facts) -> Answer {
+pub(super) fn degraded(facts: &Facts) -> Answer {
     let Some(calm) = with_views(facts)? else {
         return Ok(None);
     };
@@ -52,7 +52,7 @@ const STATES: [(&str, &str); 7] = [
     ),
 ];
 
-pub fn map_full(facts: &Facts) -> Answer {
+pub(super) fn map_full(facts: &Facts) -> Answer {
     let Some(calm) = with_views(facts)? else {
         return Ok(None);
     };

@@ -11,26 +11,26 @@ const NO_HOST: &str = "the server's host was not looked at";
 const NO_SERVER: &str = "no connection to the server: give --connect";
 const NO_INSTANCE: &str = "the server's process was not found: run it on the server's host, as root";
 
-pub fn host(facts: &Facts) -> Result<&Host, Unknown> {
+pub(crate) fn host(facts: &Facts) -> Result<&Host, Unknown> {
     facts.host.as_ref().ok_or_else(|| NO_HOST.into())
 }
 
-pub fn server(facts: &Facts) -> Result<&Server, Unknown> {
+pub(crate) fn server(facts: &Facts) -> Result<&Server, Unknown> {
     facts.server.as_ref().ok_or_else(|| NO_SERVER.into())
 }
 
-pub fn instance(facts: &Facts) -> Result<&Instance, Unknown> {
+pub(crate) fn instance(facts: &Facts) -> Result<&Instance, Unknown> {
     let instance = host(facts)?.instance.as_ref();
     instance.ok_or_else(|| NO_INSTANCE.into())
 }
 
 /// The disk of the data directory.
-pub fn data_disk(facts: &Facts) -> Result<&Disk, Unknown> {
+pub(crate) fn data_disk(facts: &Facts) -> Result<&Disk, Unknown> {
     disk_of(facts, "data")?.ok_or_else(|| "the data directory is on no block device".into())
 }
 
 /// The first disk that holds something of that role; none if that is on no block device.
-pub fn disk_of<'a>(facts: &'a Facts, role: &str) -> Result<Option<&'a Disk>, Unknown> {
+pub(crate) fn disk_of<'a>(facts: &'a Facts, role: &str) -> Result<Option<&'a Disk>, Unknown> {
     let instance = instance(facts)?;
     let mut disks = host(facts)?.disks.iter();
     let disk = disks.find(|disk| disk.roles.iter().any(|of_it| of_it == role));
@@ -49,37 +49,37 @@ pub fn disk_of<'a>(facts: &'a Facts, role: &str) -> Result<Option<&'a Disk>, Unk
     }
 }
 
-pub fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown> {
+pub(crate) fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown> {
     let thresholds = host(facts)?.dirty_thresholds;
     thresholds.ok_or_else(|| "/proc/meminfo or /proc/sys/vm can't be read".into())
 }
 
 /// A writeback sysctl.
-pub fn sysctl(facts: &Facts, name: &str) -> Result<u64, Unknown> {
+pub(crate) fn sysctl(facts: &Facts, name: &str) -> Result<u64, Unknown> {
     let value = host(facts)?.sysctls.get(name).copied();
     value.ok_or_else(|| Unknown::new(format!("/proc/sys/vm/{name} can't be read")))
 }
 
 /// The text of a setting.
-pub fn text<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
+pub(crate) fn text<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
     let setting = server.settings.get(name);
     setting
         .map(|setting| setting.value.as_str())
         .ok_or_else(|| Unknown::new(format!("the server has no setting {name}, or hides it")))
 }
 
-pub fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
+pub(crate) fn is_on(server: &Server, name: &str) -> Result<bool, Unknown> {
     Ok(text(server, name)? == "on")
 }
 
 /// The value of a numeric setting, in its unit.
-pub fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
+pub(crate) fn number(server: &Server, name: &str) -> Result<f64, Unknown> {
     let text = text(server, name)?;
     text.parse().map_err(|_| Unknown::new(format!("{name} = {text} is no number")))
 }
 
 /// The value of a setting that is an amount of memory or disk; `None` for its special value -1.
-pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
+pub(crate) fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
     let factor = unit_bytes(unit).ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
@@ -87,7 +87,7 @@ pub fn bytes(server: &Server, name: &str) -> Result<Option<u64>, Unknown> {
 }
 
 /// The value of a setting that is a time.
-pub fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
+pub(crate) fn seconds(server: &Server, name: &str) -> Result<f64, Unknown> {
     let value = number(server, name)?;
     let unit = unit(server, name)?;
     let factor = unit_seconds(unit).ok_or_else(|| Unknown::new(format!("{name} has the unknown unit {unit}")))?;
@@ -100,7 +100,7 @@ fn unit<'a>(server: &'a Server, name: &str) -> Result<&'a str, Unknown> {
 }
 
 /// Whether pg_calm does the writing back.
-pub fn pg_calm_is_on(facts: &Facts) -> bool {
+pub(crate) fn pg_calm_is_on(facts: &Facts) -> bool {
     let server = facts.server.as_ref();
     let calm = server.and_then(|server| server.pg_calm.as_ref());
     calm.is_some_and(|calm| calm.mode == "on" && calm.degraded.is_none())
@@ -108,7 +108,7 @@ pub fn pg_calm_is_on(facts: &Facts) -> bool {
 
 /// WAL bytes per second: the higher of the rate of the sample and the average since the statistics were reset, which idle
 /// times dilute. An average over less than `least` seconds doesn't count: it may be of one burst, as initdb's.
-pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
+pub(crate) fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
     let wal = &server(facts)?.wal;
     let average =
         wal.seconds.filter(|seconds| *seconds > 0.0 && *seconds >= least).map(|seconds| wal.bytes as f64 / seconds);
@@ -124,21 +124,21 @@ pub fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
 const LEAST_SHARE: f64 = 0.3;
 
 /// Write operations per second that a disk takes.
-pub fn write_iops(facts: &Facts, disk: &Disk) -> Result<Cap, Unknown> {
+pub(crate) fn write_iops(facts: &Facts, disk: &Disk) -> Result<Cap, Unknown> {
     let reads = rates(facts, disk).map(|rates| rates.read_operations_per_second);
     let (own, all) = (disk.write_iops.as_ref(), disk.all_iops.as_ref());
     of_writes(own, all, reads, |reads| format!("{reads} reads")).ok_or_else(no_cap)
 }
 
 /// Bytes per second that may be written to a disk, if a cap is known.
-pub fn write_bandwidth(facts: &Facts, disk: &Disk) -> Option<Cap> {
+pub(crate) fn write_bandwidth(facts: &Facts, disk: &Disk) -> Option<Cap> {
     let reads = rates(facts, disk).map(|rates| rates.read_bytes_per_second);
     let (own, all) = (disk.write_bandwidth.as_ref(), disk.all_bandwidth.as_ref());
     of_writes(own, all, reads, |reads| format!("{} read", words::size(reads)))
 }
 
 /// The rates of the sample.
-pub fn rates<'a>(facts: &'a Facts, disk: &Disk) -> Option<&'a DiskRates> {
+pub(crate) fn rates<'a>(facts: &'a Facts, disk: &Disk) -> Option<&'a DiskRates> {
     let disks = &facts.sample.as_ref()?.disks;
     disks.iter().find(|rates| rates.name == disk.disk.name)
 }
@@ -155,6 +155,6 @@ fn of_writes(own: Option<&Cap>, all: Option<&Cap>, reads: Option<f64>, worded: i
 }
 
 /// A cloud volume's cap is nowhere on the host.
-pub fn no_cap() -> Unknown {
+pub(crate) fn no_cap() -> Unknown {
     "no cap on writes can be seen; a cloud volume's is nowhere on the host: give --iops and --bandwidth".into()
 }

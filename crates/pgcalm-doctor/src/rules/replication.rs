@@ -10,7 +10,7 @@ use crate::words;
 const SYNC_OPERATION: u64 = 256 << 10;
 
 /// A standby has neither slot nor wal_keep_size, and nothing else that keeps WAL or brings it.
-pub fn standby_without_slot(facts: &Facts) -> Answer {
+pub(super) fn standby_without_slot(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let bare: Vec<&Standby> = standbys(server)?.iter().filter(|standby| standby.slot.is_none()).collect();
     if bare.is_empty() || read::text(server, "archive_mode")? != "off" || is_guarded(server) {
@@ -34,7 +34,7 @@ pub fn standby_without_slot(facts: &Facts) -> Answer {
 const PATIENCE: f64 = 30.0;
 
 /// A standby lacks all WAL of the sample, and more with each second.
-pub fn standby_falls_behind(facts: &Facts) -> Answer {
+pub(super) fn standby_falls_behind(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if standbys(server)?.is_empty() {
         return Ok(None);
@@ -72,7 +72,7 @@ pub fn standby_falls_behind(facts: &Facts) -> Answer {
 }
 
 /// At the cap of its disk, a server is silent for longer than the other end of a replication connection waits.
-pub fn timeout_under_cap(facts: &Facts) -> Answer {
+pub(super) fn timeout_under_cap(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if !server.in_recovery && standbys(server)?.is_empty() {
         return Ok(None);

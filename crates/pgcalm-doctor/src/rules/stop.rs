@@ -7,13 +7,13 @@ use crate::rules::read;
 use crate::words;
 
 /// So many files take seconds to open and sync one by one.
-pub const MANY_FILES: u64 = 10_000;
+pub(crate) const MANY_FILES: u64 = 10_000;
 /// Part of a group's memory limit from which it counts as full, and of that, page cache.
 const FULL: f64 = 0.9;
 const CACHE: f64 = 0.5;
 
 /// A fast stop takes longer than whoever asks for it waits.
-pub fn longer_than_grace(facts: &Facts) -> Answer {
+pub(crate) fn longer_than_grace(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
     let Some(patience) = grace.stop_seconds else {
         return Ok(None);
@@ -32,7 +32,7 @@ pub fn longer_than_grace(facts: &Facts) -> Answer {
 }
 
 /// Recovery takes longer than whoever starts the server waits.
-pub fn recovery_longer_than_start(facts: &Facts) -> Answer {
+pub(crate) fn recovery_longer_than_start(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
     let Some(patience) = grace.start_seconds else {
         return Ok(None);
@@ -56,7 +56,7 @@ pub fn recovery_longer_than_start(facts: &Facts) -> Answer {
 }
 
 /// Before recovery every file is opened and synced, one after the other.
-pub fn init_sync_method(facts: &Facts) -> Answer {
+pub(crate) fn init_sync_method(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if read::text(server, "recovery_init_sync_method")? != "fsync" {
         return Ok(None);
@@ -74,7 +74,7 @@ pub fn init_sync_method(facts: &Facts) -> Answer {
 }
 
 /// A group looks full that is not.
-pub fn cache_counted(facts: &Facts) -> Answer {
+pub(crate) fn cache_counted(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let host = read::host(facts)?;
     let Some(limit) = host.memory_limit.as_ref().map_err(Clone::clone)? else {

@@ -23,7 +23,7 @@ const MOST_COMMIT_DELAY: f64 = 100_000.0;
 const BUFFERS_FULL: f64 = 1.0;
 
 /// max_wal_size is more than its disk has.
-pub fn disk_small(facts: &Facts) -> Answer {
+pub(super) fn disk_small(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let server = read::server(facts)?;
     let Some(room) = checkpoint::room(facts) else {
@@ -43,7 +43,7 @@ pub fn disk_small(facts: &Facts) -> Answer {
 }
 
 /// Much of WAL is full-page images that are not compressed.
-pub fn compression(facts: &Facts) -> Answer {
+pub(super) fn compression(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let wal = &server.wal;
     if !matches!(read::text(server, "wal_compression")?, "off") {
@@ -72,7 +72,7 @@ pub fn compression(facts: &Facts) -> Answer {
 }
 
 /// The WAL writer flushes at each turn, on a disk with few operations.
-pub fn writer_flushes_often(facts: &Facts) -> Answer {
+pub(super) fn writer_flushes_often(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let after = read::bytes(server, "wal_writer_flush_after")?;
     if after != Some(0) {
@@ -89,7 +89,7 @@ pub fn writer_flushes_often(facts: &Facts) -> Answer {
 }
 
 /// Commits flush WAL nearly one by one, and use up the disk's operations.
-pub fn commit_delay(facts: &Facts) -> Answer {
+pub(super) fn commit_delay(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     if read::number(server, "commit_delay")? != 0.0 {
         return Ok(None);
@@ -115,7 +115,7 @@ pub fn commit_delay(facts: &Facts) -> Answer {
 }
 
 /// The WAL writer lets much gather, or sleeps long.
-pub fn writer_bursts(facts: &Facts) -> Answer {
+pub(super) fn writer_bursts(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let after = read::bytes(server, "wal_writer_flush_after")?.unwrap_or(0);
     let delay = read::seconds(server, "wal_writer_delay")?;
@@ -140,7 +140,7 @@ pub fn writer_bursts(facts: &Facts) -> Answer {
 }
 
 /// Backends write WAL because the buffers for it are full.
-pub fn buffers_full(facts: &Facts) -> Answer {
+pub(super) fn buffers_full(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let seconds = server.wal.seconds.unwrap_or(0.0);
     if seconds < ENOUGH_SECONDS {

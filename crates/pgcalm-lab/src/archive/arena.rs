@@ -44,7 +44,7 @@ const BEFORE: Duration = Duration::from_secs(4);
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What all arenas of a run share.
-pub struct Surroundings<'a> {
+pub(super) struct Surroundings<'a> {
     pub options: &'a Options,
     pub stage: &'a Stage<'a>,
     pub noop_module: Option<&'a PathBuf>,
@@ -67,7 +67,7 @@ impl Surroundings<'_> {
     }
 
     /// What `dd conv=fsync` writes to the archive's device under its caps, in MiB per second.
-    pub fn dd_mib_per_s(&self) -> anyhow::Result<f64> {
+    pub(super) fn dd_mib_per_s(&self) -> anyhow::Result<f64> {
         let file_system = self.file_system("archive", &self.archive)?;
         let mib = (u64::from(self.options.files) * self.options.segment_size.bytes()) >> 20;
         let file = file_system.path().join("dd");
@@ -87,7 +87,7 @@ impl Surroundings<'_> {
     }
 
     /// Runs one archiver.
-    pub fn run(&self, archiver: &Archiver, label: &str, repetition: u32) -> anyhow::Result<Run> {
+    pub(super) fn run(&self, archiver: &Archiver, label: &str, repetition: u32) -> anyhow::Result<Run> {
         let stage = self.stage;
         let run = stage.dir.run();
         let _run_dir = stage.run_dir(Some(&format!("archive-{}-{repetition}", archiver.name)))?;
@@ -425,7 +425,7 @@ fn end_detached(root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
     let end = Instant::now() + END_TIMEOUT;
     loop {
         let found = cost::find(root, mark)?;
-        if found.iter().all(|process| process.is_zombie()) {
+        if found.iter().all(pgcalm_host::process::Process::is_zombie) {
             return Ok(());
         }
         if Instant::now() > end {

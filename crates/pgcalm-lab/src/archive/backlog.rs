@@ -17,10 +17,10 @@ use crate::{shared_file, template, tool};
 const FORMAT: u32 = 1;
 
 /// Rows of the table that pgbench upserts.
-pub const ROWS: u64 = 100_000;
+pub(super) const ROWS: u64 = 100_000;
 
 /// The slot that holds the backlog, for pg_receivewal.
-pub const SLOT: &str = "pgcalm";
+pub(super) const SLOT: &str = "pgcalm";
 
 /// The list of the backlog's files in the template, one name a line.
 const LIST: &str = "pgcalm-backlog";
@@ -30,7 +30,7 @@ const FILL: &str = "insert into filler select i, md5(random()::text), now() from
 
 /// A cleanly shut down cluster with its backlog.
 #[derive(Debug)]
-pub struct Backlog {
+pub(super) struct Backlog {
     path: PathBuf,
     /// Names of the WAL files, oldest first.
     pub files: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Takes the template that an earlier run left, or makes it.
-    pub fn obtain(options: &Options, stage: &Stage<'_>) -> anyhow::Result<Self> {
+    pub(super) fn obtain(options: &Options, stage: &Stage<'_>) -> anyhow::Result<Self> {
         let path = stage.dir.templates().join(format!(
             "pg{}-backlog{}x{}{}-v{FORMAT}",
             stage.installation.major,
@@ -73,7 +73,7 @@ impl Backlog {
     }
 
     /// Copies the cluster to `data`, its WAL to `wal`. Nothing of the backlog is ready to be archived there.
-    pub fn copy_to(
+    pub(super) fn copy_to(
         &self,
         data: &Path,
         wal: &Path,
@@ -92,7 +92,7 @@ impl Backlog {
     }
 
     /// What the file `name` holds.
-    pub fn original(&self, name: &str) -> PathBuf {
+    pub(super) fn original(&self, name: &str) -> PathBuf {
         self.path.join("pg_wal").join(name)
     }
 }

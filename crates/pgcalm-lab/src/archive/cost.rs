@@ -10,7 +10,7 @@ use crate::archive::report::Drain;
 
 /// Devices whose counters are read.
 #[derive(Debug, Clone, Copy)]
-pub struct Devices<'a> {
+pub(super) struct Devices<'a> {
     /// That of pg_wal, e.g. `loop1`.
     pub wal: &'a str,
     /// That of the archive.
@@ -19,7 +19,7 @@ pub struct Devices<'a> {
 
 /// Counters at one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Counters {
+pub(super) struct Counters {
     wal: DeviceStat,
     archive: DeviceStat,
     /// Of both journals; `None` if there is none that tells.
@@ -29,7 +29,12 @@ pub struct Counters {
 
 impl Counters {
     /// Reads them; `detached` are programs that no process of the server is the parent of.
-    pub fn read(root: &HostRoot, devices: Devices<'_>, postmaster: i32, detached: &Detached) -> anyhow::Result<Self> {
+    pub(super) fn read(
+        root: &HostRoot,
+        devices: Devices<'_>,
+        postmaster: i32,
+        detached: &Detached,
+    ) -> anyhow::Result<Self> {
         let wal_commits = journal_commits::read(root, devices.wal)?;
         let archive_commits = journal_commits::read(root, devices.archive)?;
         Ok(Self {
@@ -41,7 +46,7 @@ impl Counters {
     }
 
     /// The cost of draining `files` since `before`.
-    pub fn since(&self, before: &Self, files: u64, mib: f64, duration_s: f64) -> Drain {
+    pub(super) fn since(&self, before: &Self, files: u64, mib: f64, duration_s: f64) -> Drain {
         let per_file = |count: u64| count as f64 / files as f64;
         Drain {
             files,
@@ -56,7 +61,7 @@ impl Counters {
     }
 
     /// Writes to the device of pg_wal since `before`.
-    pub fn wal_writes_per_file(&self, before: &Self, files: u64) -> f64 {
+    pub(super) fn wal_writes_per_file(&self, before: &Self, files: u64) -> f64 {
         (self.wal.write_ops - before.wal.write_ops) as f64 / files as f64
     }
 }
@@ -75,13 +80,13 @@ fn cpu_ticks(root: &HostRoot, postmaster: i32) -> anyhow::Result<u64> {
 /// Programs that were started for the archiver and then left it, as pgBackRest's asynchronous part does. What they have
 /// used is known as far as they were looked at.
 #[derive(Debug, Default)]
-pub struct Detached {
+pub(super) struct Detached {
     seen: HashMap<(i32, u64), u64>,
 }
 
 impl Detached {
     /// Looks at all that have `mark` in their command line, and init for a parent.
-    pub fn look(&mut self, root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
+    pub(super) fn look(&mut self, root: &HostRoot, mark: &Path) -> anyhow::Result<()> {
         for process in find(root, mark)? {
             let ticks = process.cpu_ticks + process.children_cpu_ticks;
             self.seen.insert((process.pid, process.start_ticks), ticks);
@@ -95,7 +100,7 @@ impl Detached {
 }
 
 /// Processes with `mark` in their command line that have left their parent.
-pub fn find(root: &HostRoot, mark: &Path) -> anyhow::Result<Vec<process::Process>> {
+pub(super) fn find(root: &HostRoot, mark: &Path) -> anyhow::Result<Vec<process::Process>> {
     let mark = mark.display().to_string();
     let mut found = process::table(root)?;
     found.retain(|process| {

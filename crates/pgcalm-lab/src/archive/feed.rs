@@ -16,7 +16,7 @@ use crate::{shared_file, tool};
 
 /// Who takes the files of a part, and how it is told to.
 #[derive(Debug)]
-pub enum Feed<'a> {
+pub(super) enum Feed<'a> {
     /// The server's archiver. It is stopped while files are marked as ready, so that it finds all of them at once.
     Archiver {
         /// Its process.
@@ -41,7 +41,7 @@ pub enum Feed<'a> {
 
 impl Feed<'_> {
     /// Prepares a part; the archiver does nothing yet.
-    pub fn prepare(&mut self, part: &[String]) -> anyhow::Result<()> {
+    pub(super) fn prepare(&mut self, part: &[String]) -> anyhow::Result<()> {
         let Self::Archiver { pid, status, installation } = self else {
             return Ok(());
         };
@@ -62,7 +62,7 @@ impl Feed<'_> {
     }
 
     /// Starts the drain. `tracer` is what a program is to be started under, if it is to be traced.
-    pub fn start(&mut self, part: &[String], server: &Server, tracer: Option<Command>) -> anyhow::Result<()> {
+    pub(super) fn start(&mut self, part: &[String], server: &Server, tracer: Option<Command>) -> anyhow::Result<()> {
         match self {
             Self::Archiver { pid, .. } => {
                 // Sets the latch that it waits for, as the end of a WAL file does.
@@ -93,7 +93,7 @@ impl Feed<'_> {
     }
 
     /// How many files of a part are acknowledged. Files are taken in order.
-    pub fn acknowledged(&self, part: &[String]) -> usize {
+    pub(super) fn acknowledged(&self, part: &[String]) -> usize {
         match self {
             Self::Archiver { status, .. } => part.partition_point(|name| status.join(format!("{name}.done")).exists()),
             Self::Receiver { archive, .. } => part.partition_point(|name| archive.join(name).exists()),
@@ -101,7 +101,7 @@ impl Feed<'_> {
     }
 
     /// Whether the last file of a part is acknowledged.
-    pub fn is_done(&mut self, part: &[String]) -> anyhow::Result<bool> {
+    pub(super) fn is_done(&mut self, part: &[String]) -> anyhow::Result<bool> {
         let Some(last) = part.last() else {
             return Ok(true);
         };
@@ -126,7 +126,7 @@ impl Feed<'_> {
     }
 
     /// Processes to trace, of those that run: by their titles, since a worker without a database is in no view.
-    pub fn traced(&self, root: &HostRoot, server: &Server) -> anyhow::Result<Vec<i32>> {
+    pub(super) fn traced(&self, root: &HostRoot, server: &Server) -> anyhow::Result<Vec<i32>> {
         let Self::Archiver { .. } = self else {
             return Ok(Vec::new());
         };

@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::{private_dir, shared_file, tool};
 
 /// Writes its configuration and makes its repository. Where it keeps notes of asynchronous work is beside the cluster.
-pub fn prepare(
+pub(super) fn prepare(
     way: Way,
     configuration: &Path,
     archive: &Path,

@@ -16,7 +16,7 @@ const PART: usize = 256 << 10;
 
 /// The outcome.
 #[derive(Debug, Default)]
-pub struct Survivors {
+pub(super) struct Survivors {
     /// Files that are not there.
     pub missing: u64,
     /// Files that are there with another content.
@@ -26,7 +26,7 @@ pub struct Survivors {
 }
 
 /// Compares every file of `names`, however the archiver names and compresses it.
-pub fn compare(
+pub(super) fn compare(
     archive: &Path,
     backlog: &Backlog,
     names: &[String],

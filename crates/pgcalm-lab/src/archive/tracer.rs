@@ -14,13 +14,13 @@ const CALLS: [&str; 4] = ["fsync", "fdatasync", "syncfs", "sync"];
 
 /// A running strace.
 #[derive(Debug)]
-pub struct Tracer {
+pub(super) struct Tracer {
     strace: Strace,
     output: PathBuf,
 }
 
 /// strace itself, to start a process. Children are followed; only the calls that count stop them.
-pub fn command(output: &Path) -> Command {
+pub(super) fn command(output: &Path) -> Command {
     let mut command = tool::command("strace");
     command.args(["-f", "--seccomp-bpf", "-e"]).arg(format!("trace={}", CALLS.join(","))).arg("-o").arg(output);
     command
@@ -28,7 +28,7 @@ pub fn command(output: &Path) -> Command {
 
 impl Tracer {
     /// Attaches to processes; returns once it is there.
-    pub fn attach(pids: &[i32], output: &Path) -> anyhow::Result<Self> {
+    pub(super) fn attach(pids: &[i32], output: &Path) -> anyhow::Result<Self> {
         // Without --seccomp-bpf, which can't be had for a process that is running.
         let arguments: [OsString; 5] =
             ["-f".into(), "-e".into(), format!("trace={}", CALLS.join(",")).into(), "-o".into(), output.into()];
@@ -36,14 +36,14 @@ impl Tracer {
     }
 
     /// Ends it and returns how many calls there were.
-    pub fn finish(self) -> anyhow::Result<u64> {
+    pub(super) fn finish(self) -> anyhow::Result<u64> {
         drop(self.strace);
         count(&self.output)
     }
 }
 
 /// Calls in the output of strace.
-pub fn count(output: &Path) -> anyhow::Result<u64> {
+pub(super) fn count(output: &Path) -> anyhow::Result<u64> {
     let text = shared_file::read(output).with_context(|| format!("read {}", output.display()))?;
     Ok(String::from_utf8_lossy(&text).lines().filter(|line| is_call(line)).count() as u64)
 }

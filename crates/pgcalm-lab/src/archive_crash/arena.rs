@@ -53,7 +53,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// A cluster with its archive between two power cuts: shut down, and whole on its devices.
 #[derive(Debug)]
-pub struct Arena<'a> {
+pub(super) struct Arena<'a> {
     options: &'a Options,
     stage: &'a Stage<'a>,
     fs_type: FsType,
@@ -64,7 +64,7 @@ pub struct Arena<'a> {
 
 impl<'a> Arena<'a> {
     /// Makes devices, file systems and a cluster that archives; room is for so many cycles.
-    pub fn create(
+    pub(super) fn create(
         options: &'a Options,
         stage: &'a Stage<'a>,
         fs_type: FsType,
@@ -112,7 +112,7 @@ impl<'a> Arena<'a> {
 
     /// Archiving, a power cut, a look, recovery, another look, a clean stop. What is found is in the result; if the server
     /// did not recover, the arena must not be used again.
-    pub fn cycle(&mut self, number: u32, interference: Interference, random: &mut Rng) -> anyhow::Result<Cycle> {
+    pub(super) fn cycle(&mut self, number: u32, interference: Interference, random: &mut Rng) -> anyhow::Result<Cycle> {
         let mut cycle = Cycle { number, fs: self.fs_type.name().to_string(), ..Cycle::default() };
         let synced = match interference {
             Interference::Stop(point) => {

@@ -53,7 +53,7 @@ impl Part {
 
 /// A mounted part.
 #[derive(Debug)]
-pub struct Volume {
+pub(super) struct Volume {
     /// Which one.
     pub part: Part,
     // Unmounted before the device goes.
@@ -63,7 +63,7 @@ pub struct Volume {
 
 impl Volume {
     /// Makes device and file system.
-    pub fn create(stage: &Stage<'_>, part: Part, fs_type: FsType, cycles: u32) -> anyhow::Result<Self> {
+    pub(super) fn create(stage: &Stage<'_>, part: Part, fs_type: FsType, cycles: u32) -> anyhow::Result<Self> {
         let role = format!("{}-{}", fs_type.name(), part.name());
         let layout = Layout {
             // No commit of the journal but those that somebody asks for.
@@ -78,7 +78,7 @@ impl Volume {
     }
 
     /// What is in it: the data directory, the archive, the directory of status files.
-    pub fn directory(&self) -> PathBuf {
+    pub(super) fn directory(&self) -> PathBuf {
         self.file_system.path().join(match self.part {
             Part::Archive => "wal",
             Part::Data => "cluster",
@@ -87,17 +87,17 @@ impl Volume {
     }
 
     /// Lets everything reach the device.
-    pub fn sync(&self) -> anyhow::Result<()> {
+    pub(super) fn sync(&self) -> anyhow::Result<()> {
         sync(self.file_system.path())
     }
 
     /// Lets nothing more reach the device, not even the part of the log that is only in memory.
-    pub fn cut_power(&self) -> anyhow::Result<()> {
+    pub(super) fn cut_power(&self) -> anyhow::Result<()> {
         self.file_system.shut_down()
     }
 
     /// Mounts what is on the device.
-    pub fn mount_again(&mut self) -> anyhow::Result<()> {
+    pub(super) fn mount_again(&mut self) -> anyhow::Result<()> {
         self.file_system.remount()
     }
 }

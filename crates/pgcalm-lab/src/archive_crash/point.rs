@@ -38,7 +38,7 @@ pub enum Target {
 
 /// A process is stopped right after it has made this call.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Point {
+pub(super) struct Point {
     /// Whose call.
     pub process: Process,
     /// The system call.
@@ -52,7 +52,7 @@ const fn point(process: Process, call: &'static str, target: Target) -> Point {
 }
 
 /// All of them, taken in turn.
-pub const POINTS: [Point; 9] = [
+pub(super) const POINTS: [Point; 9] = [
     point(Process::Archiver, "fsync", Target::Archive),
     point(Process::Archiver, "fsync", Target::Any),
     point(Process::Archiver, "renameat2", Target::Any),
@@ -66,7 +66,7 @@ pub const POINTS: [Point; 9] = [
 
 impl Point {
     /// As reports name it, e.g. `archiver: fsync of the archive directory`.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let of = match self.target {
             Target::Any => "",
             Target::Archive => " of the archive directory",
@@ -78,7 +78,7 @@ impl Point {
 
 /// What is done to the server in a cycle.
 #[derive(Debug, Clone, Copy)]
-pub enum Interference {
+pub(super) enum Interference {
     /// A process is stopped; archiving is as it should be.
     Stop(&'static Point),
     /// Archiving is not as it should be.

@@ -141,7 +141,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
 
-    pub fn cycle(number: u32, point: &str) -> Cycle {
+    pub(crate) fn cycle(number: u32, point: &str) -> Cycle {
         Cycle {
             number,
             fs: "ext4".into(),
@@ -155,7 +155,7 @@ pub(super) mod tests {
         }
     }
 
-    pub fn report() -> Report {
+    pub(crate) fn report() -> Report {
         Report {
             scenario: crate::archive_crash::HELP.name.into(),
             host: Host::of_a_test("none"),

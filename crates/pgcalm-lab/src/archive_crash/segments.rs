@@ -31,7 +31,7 @@ impl Found {
 
 /// Directories in which segments and what is said of them are.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub(super) struct Places<'a> {
     /// The server's.
     pub pg_wal: &'a Path,
     /// The archive.
@@ -42,7 +42,7 @@ pub struct Places<'a> {
 
 /// Whether archiving has had the time to take everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub(super) enum When {
     /// It was interrupted.
     AfterPowerCut,
     /// It was.
@@ -51,11 +51,11 @@ pub enum When {
 
 /// All finished segments of a cluster.
 #[derive(Debug, Default)]
-pub struct Segments(BTreeMap<String, Sum>);
+pub(super) struct Segments(BTreeMap<String, Sum>);
 
 impl Segments {
     /// Takes note of a segment that is finished; of one that a checkpoint has recycled meanwhile, nothing is known.
-    pub fn note(&mut self, pg_wal: &Path, name: String) -> anyhow::Result<()> {
+    pub(super) fn note(&mut self, pg_wal: &Path, name: String) -> anyhow::Result<()> {
         let path = pg_wal.join(&name);
         match Found::at(&path) {
             Found::File(sum) => {
@@ -68,12 +68,12 @@ impl Segments {
     }
 
     /// How many there are.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.0.len() as u64
     }
 
     /// What is wrong with them. A segment of which something is wrong is forgotten, so that one loss isn't told twice.
-    pub fn verify(&mut self, places: Places<'_>, when: When) -> Vec<String> {
+    pub(super) fn verify(&mut self, places: Places<'_>, when: When) -> Vec<String> {
         let mut wrong = Vec::new();
         self.0.retain(|name, sum| {
             let found = verify(places, when, name, *sum);
@@ -110,7 +110,7 @@ fn verify(places: Places<'_>, when: When, name: &str, sum: Sum) -> Vec<String> {
 }
 
 /// Whether no segment waits to be archived.
-pub fn all_are_archived(status: &Path) -> io::Result<bool> {
+pub(super) fn all_are_archived(status: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(status)? {
         if entry?.file_name().as_encoded_bytes().ends_with(b".ready") {
             return Ok(false);

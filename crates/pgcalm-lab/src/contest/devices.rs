@@ -25,7 +25,7 @@ use crate::{Size, memory, warm};
 
 /// The devices and what holds for everything on them.
 #[derive(Debug)]
-pub struct Devices<'a> {
+pub(crate) struct Devices<'a> {
     stage: &'a Stage<'a>,
     // Undone in this order.
     /// With the data.
@@ -39,7 +39,7 @@ pub struct Devices<'a> {
 
 impl<'a> Devices<'a> {
     /// Makes the devices, empty, and the group that plays the host's memory.
-    pub fn create(stage: &'a Stage<'a>, options: &Options) -> anyhow::Result<Self> {
+    pub(crate) fn create(stage: &'a Stage<'a>, options: &Options) -> anyhow::Result<Self> {
         let journal = &stage.journal;
         let volume = options.common.volume.as_ref();
         let capper = if volume.is_some() || options.cap == Some(CapWay::None) {
@@ -86,12 +86,12 @@ impl<'a> Devices<'a> {
     }
 
     /// How devices are capped, as reports name it.
-    pub fn cap_mechanism(&self, options: &Options) -> &'static str {
+    pub(crate) fn cap_mechanism(&self, options: &Options) -> &'static str {
         if options.cap == Some(CapWay::None) { "none" } else { self.capper.mechanism() }
     }
 
     /// What keeps the devices from being as fast as they are, for the headline of a report.
-    pub fn cap(&self, options: &Options) -> Cap {
+    pub(crate) fn cap(&self, options: &Options) -> Cap {
         let memory = options.memory.map(|size| format!("a control group of {size}"));
         let Some(volume) = &options.common.volume else {
             return Cap { memory, ..Cap::of_mechanism(self.cap_mechanism(options)) };
@@ -113,12 +113,12 @@ impl<'a> Devices<'a> {
     }
 
     /// Names of the devices that hold data, and WAL alone.
-    pub fn names(&self) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn names(&self) -> (Vec<String>, Vec<String>) {
         (vec![self.data.name.clone()], self.wal.iter().map(|device| device.name.clone()).collect())
     }
 
     /// Puts the limits of the devices in force, until the result is dropped.
-    pub fn limit(&self, options: &Options, contestant: &Contestant) -> anyhow::Result<Vec<InForce>> {
+    pub(crate) fn limit(&self, options: &Options, contestant: &Contestant) -> anyhow::Result<Vec<InForce>> {
         let mut limits = Vec::new();
         if contestant.data_capped {
             let caps = options.data_caps(contestant);
@@ -192,7 +192,7 @@ impl<'a> Devices<'a> {
     }
 
     /// Restores the table of `template` on new file systems, warms the page cache and starts a server with `settings`.
-    pub fn serve(
+    pub(crate) fn serve(
         &self,
         options: &Options,
         template: &Template,
@@ -261,7 +261,7 @@ impl<'a> Devices<'a> {
 
 /// A server on the devices.
 #[derive(Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     /// The server.
     pub server: Server,
     /// Its data directory.
@@ -278,7 +278,7 @@ pub struct Scene {
 
 impl Scene {
     /// Where the file system with WAL is mounted.
-    pub fn wal_path(&self) -> &Path {
+    pub(crate) fn wal_path(&self) -> &Path {
         self.wal.as_ref().unwrap_or(&self.data).path()
     }
 
@@ -291,7 +291,7 @@ impl Scene {
     }
 
     /// Ends the server at once and throws its data away, so that unmounting has nothing to write.
-    pub fn discard(self) -> anyhow::Result<()> {
+    pub(crate) fn discard(self) -> anyhow::Result<()> {
         self.server.discard()?;
         self.data.discard_contents()?;
         if let Some(wal) = &self.wal {

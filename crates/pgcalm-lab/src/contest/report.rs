@@ -120,7 +120,7 @@ pub struct Contestant {
 impl Contestant {
     /// Why one of its runs is not steady; `None` if all are, or nobody asked.
     pub fn objection(&self) -> Option<&str> {
-        self.runs.iter().filter_map(|run| run.steadiness.as_ref()?.objection.as_deref()).next()
+        self.runs.iter().find_map(|run| run.steadiness.as_ref()?.objection.as_deref())
     }
 
     /// Checkpoints that ended in the measured time, in the run with the fewest.

@@ -243,7 +243,7 @@ pub(super) mod tests {
         case
     }
 
-    pub fn report() -> Report {
+    pub(crate) fn report() -> Report {
         let governed = [("pg_calm_guard.wal_space", "-1")];
         Report {
             scenario: crate::guard::HELP.name.into(),

@@ -24,7 +24,7 @@ type Place = (&'static str, String, Option<String>, Option<String>, Vec<String>)
 
 /// The processes to look at.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub(super) struct Watched {
     /// Postmaster of the victim.
     pub victim: i32,
     /// Postmaster of the neighbour.
@@ -35,11 +35,11 @@ pub struct Watched {
 
 /// Samples in a thread of its own.
 #[derive(Debug)]
-pub struct HangSampler(Background<HashMap<Place, u32>>);
+pub(super) struct HangSampler(Background<HashMap<Place, u32>>);
 
 impl HangSampler {
     /// Starts.
-    pub fn start(root: HostRoot, watched: Watched) -> Self {
+    pub(super) fn start(root: HostRoot, watched: Watched) -> Self {
         Self(Background::start(move |stop| {
             let mut places = HashMap::new();
             while !stop.is_set() {
@@ -52,7 +52,7 @@ impl HangSampler {
     }
 
     /// Ends, and returns the places of each of who, most often seen first.
-    pub fn finish(self) -> Vec<Hang> {
+    pub(super) fn finish(self) -> Vec<Hang> {
         ranked(self.0.finish().unwrap_or_default())
     }
 }

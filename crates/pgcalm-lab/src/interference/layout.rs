@@ -96,6 +96,6 @@ impl Named for Layout {
 }
 
 /// Reads one name.
-pub fn parse(name: &str) -> Result<&'static Layout, String> {
+pub(super) fn parse(name: &str) -> Result<&'static Layout, String> {
     one_of(&LAYOUTS, "layout", name)
 }

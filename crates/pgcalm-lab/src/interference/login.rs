@@ -22,7 +22,7 @@ const COLD_PAUSE: Duration = Duration::from_millis(100);
 const COLD_DATABASE: (&str, u32) = ("template1", 1);
 
 /// Connects to the server with its socket in `socket`. The file of the relation cache is there, so that it writes nothing.
-pub fn warm(socket: &Path) -> Probe {
+pub(super) fn warm(socket: &Path) -> Probe {
     let socket = socket.to_path_buf();
     Probe::start(PAUSE, move |_| {
         connect(&socket)?.batch_execute("select 1")?;
@@ -32,7 +32,7 @@ pub fn warm(socket: &Path) -> Probe {
 
 /// Connects to a database without pg_internal.init, so that the backend has to write it.
 #[derive(Debug)]
-pub struct Cold {
+pub(super) struct Cold {
     probe: Probe,
     file: PathBuf,
     /// Whether a backend has written it.
@@ -41,7 +41,7 @@ pub struct Cold {
 
 impl Cold {
     /// Starts it on the server with its socket in `socket` and its data directory in `data`.
-    pub fn start(socket: &Path, data: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(socket: &Path, data: &Path) -> anyhow::Result<Self> {
         let (database, oid) = COLD_DATABASE;
         let address = Address::of_superuser(socket, "pgcalm lab")?.with_database(database);
         // The database's file is enough: without it a backend writes the one in global, too. If that were missing, the
@@ -72,7 +72,7 @@ impl Cold {
     }
 
     /// Ends it; `window` is for how long it counts.
-    pub fn finish(self, window: Duration) -> anyhow::Result<Seen> {
+    pub(super) fn finish(self, window: Duration) -> anyhow::Result<Seen> {
         let seen = self.probe.finish(window)?;
         // A backend leaves it out if catalogs change meanwhile, but not each time.
         if !self.written.load(Ordering::Relaxed) {

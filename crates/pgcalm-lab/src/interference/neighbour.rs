@@ -12,14 +12,14 @@ const COPIES_BY_WAL: u32 = 15;
 
 /// Sessions at work.
 #[derive(Debug)]
-pub struct Noise {
+pub(super) struct Noise {
     made: Arc<AtomicU32>,
     threads: Vec<Background<()>>,
 }
 
 impl Noise {
     /// Starts them on the server with its socket in `socket`.
-    pub fn start(socket: &Path, sessions: u32, major: u32) -> anyhow::Result<Self> {
+    pub(super) fn start(socket: &Path, sessions: u32, major: u32) -> anyhow::Result<Self> {
         let mut noise = Self { made: Arc::default(), threads: Vec::new() };
         let strategy = if major >= COPIES_BY_WAL { " strategy file_copy" } else { "" };
         for session in 0..sessions {
@@ -42,12 +42,12 @@ impl Noise {
     }
 
     /// Databases made so far.
-    pub fn made(&self) -> u32 {
+    pub(super) fn made(&self) -> u32 {
         self.made.load(Ordering::Relaxed)
     }
 
     /// Whether any session is still at work.
-    pub fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         self.threads.iter().any(|thread| !thread.has_ended())
     }
 }

@@ -27,7 +27,7 @@ use crate::transaction_log::Transactions;
 const FILES: u64 = 100;
 
 /// The two instances of a layout.
-pub struct Pair<'a> {
+pub(super) struct Pair<'a> {
     pub context: &'a Surroundings<'a>,
     pub label: &'a str,
     pub victim: &'a Server,
@@ -55,7 +55,7 @@ struct Running {
 
 impl Pair<'_> {
     /// Measures one phase; where processes hung is told with it.
-    pub fn measure(&self, noisy: bool) -> anyhow::Result<(Phase, Vec<Hang>)> {
+    pub(super) fn measure(&self, noisy: bool) -> anyhow::Result<(Phase, Vec<Hang>)> {
         let Surroundings { options, stage, capper, .. } = self.context;
         let name = if noisy { "noisy" } else { "alone" };
         // Made now: later it might wait for the journal itself.

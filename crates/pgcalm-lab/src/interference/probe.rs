@@ -13,14 +13,14 @@ type Timings = Vec<(Instant, Duration)>;
 
 /// A running probe.
 #[derive(Debug)]
-pub struct Probe {
+pub(super) struct Probe {
     started: Instant,
     thread: Background<anyhow::Result<Timings>>,
 }
 
 /// What a probe has seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub(super) struct Seen {
     /// Operations per second that ended in time.
     pub per_s: f64,
     /// Longest operation, that which ended late included.
@@ -29,12 +29,12 @@ pub struct Seen {
 
 impl Probe {
     /// Calls `operation` with 0, 1 and so on, with `pause` between, until it is to end.
-    pub fn start(pause: Duration, operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static) -> Self {
+    pub(super) fn start(pause: Duration, operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static) -> Self {
         Self::start_prepared(pause, || Ok(()), operation)
     }
 
     /// The same with `prepare` before each operation, which is not timed.
-    pub fn start_prepared(
+    pub(super) fn start_prepared(
         pause: Duration,
         prepare: impl FnMut() -> anyhow::Result<()> + Send + 'static,
         operation: impl FnMut(u64) -> anyhow::Result<()> + Send + 'static,
@@ -44,7 +44,7 @@ impl Probe {
     }
 
     /// Ends it, once the operation under way has ended; `window` is for how long it counts.
-    pub fn finish(self, window: Duration) -> anyhow::Result<Seen> {
+    pub(super) fn finish(self, window: Duration) -> anyhow::Result<Seen> {
         let timings = self.thread.finish().context("a probe has panicked")??;
         Ok(seen(&timings, self.started, window))
     }

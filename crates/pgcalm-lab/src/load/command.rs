@@ -27,7 +27,7 @@ const ERRORS: &str = "load.err";
 
 /// A running load command.
 #[derive(Debug)]
-pub struct CommandLoad {
+pub(crate) struct CommandLoad {
     program: String,
     child: Child,
     started: Instant,
@@ -39,7 +39,7 @@ pub struct CommandLoad {
 
 impl CommandLoad {
     /// Starts it, and the counting of transactions in the server.
-    pub fn start(stage: &Stage<'_>, line: &CommandLine, told: &Told) -> anyhow::Result<Self> {
+    pub(crate) fn start(stage: &Stage<'_>, line: &CommandLine, told: &Told) -> anyhow::Result<Self> {
         let undo = stage.journal.note(Change::Command { run: told.directory.to_path_buf() })?;
         let file = |name: &str| {
             let path = told.directory.join(name);
@@ -67,19 +67,19 @@ impl CommandLoad {
     }
 
     /// Writing transactions of the last full second.
-    pub fn tps(&self) -> Option<f64> {
+    pub(crate) fn tps(&self) -> Option<f64> {
         self.counts.tps()
     }
 
     /// Makes what it has worked its time.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let worked = self.counts.since_first().unwrap_or_default();
         self.seconds = self.seconds.min(worked.as_secs() as u32);
     }
 
     /// Whether it has ended, or its time has, counted from its first transaction: then it is stopped. An error if it
     /// failed, ended before, or did nothing.
-    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+    pub(crate) fn has_ended(&mut self) -> anyhow::Result<bool> {
         let time = Duration::from_secs(self.seconds.into());
         let worked = self.counts.since_first();
         if let Some(status) = self.child.try_wait()? {
@@ -110,7 +110,7 @@ impl CommandLoad {
     }
 
     /// What it did, as the server saw it.
-    pub fn transactions(&mut self) -> anyhow::Result<Transactions> {
+    pub(crate) fn transactions(&mut self) -> anyhow::Result<Transactions> {
         self.counts.mark_end();
         self.stop()?;
         thread::sleep(SETTLE);
@@ -140,8 +140,7 @@ impl CommandLoad {
     fn last_words(&self) -> String {
         [ERRORS, OUTPUT]
             .iter()
-            .filter_map(|name| last_line(&self.directory.join(name)))
-            .next()
+            .find_map(|name| last_line(&self.directory.join(name)))
             .unwrap_or_else(|| "no message".to_string())
     }
 }

@@ -13,23 +13,28 @@ const UNCAPPED: Duration = Duration::from_secs(180);
 
 /// What is done about clients whose time is up and who do not end: a stall holds them, and ends with the caps.
 #[derive(Debug)]
-pub struct Overtime {
+pub(crate) struct Overtime {
     begins: Instant,
 }
 
 impl Overtime {
     /// Of clients who should end at `end`.
-    pub fn after(end: Instant) -> Self {
+    pub(crate) fn after(end: Instant) -> Self {
         Self { begins: end + NOTICE }
     }
 
     /// Whether they are late.
-    pub fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         Instant::now() > self.begins
     }
 
     /// Lifts the caps once they are late, and fails if that does not help. Whether it has lifted them now.
-    pub fn check(&self, label: &str, caps: &mut Option<Vec<InForce>>, progress: &Progress) -> anyhow::Result<bool> {
+    pub(crate) fn check(
+        &self,
+        label: &str,
+        caps: &mut Option<Vec<InForce>>,
+        progress: &Progress,
+    ) -> anyhow::Result<bool> {
         if !self.has_come() {
             return Ok(false);
         }

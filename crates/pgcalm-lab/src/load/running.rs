@@ -15,7 +15,7 @@ use crate::transaction_log::Transactions;
 
 /// A running load of whatever choice.
 #[derive(Debug)]
-pub enum RunningLoad {
+pub(crate) enum RunningLoad {
     /// pgbench.
     Pgbench(Box<Load>),
     /// Any other program.
@@ -24,7 +24,7 @@ pub enum RunningLoad {
 
 impl RunningLoad {
     /// Starts `choice`; what it logs goes to `directory`, where the server's socket is.
-    pub fn start(
+    pub(crate) fn start(
         stage: &Stage<'_>,
         server: &Server,
         directory: &Path,
@@ -61,7 +61,7 @@ impl RunningLoad {
     }
 
     /// Does as trouble demands; `left` is what clients who come back work for. A command is never told to.
-    pub fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
+    pub(crate) fn heed(&mut self, demand: Demand, left: Duration) -> anyhow::Result<()> {
         match self {
             Self::Pgbench(load) => load.heed(demand, left),
             Self::Command(_) => Ok(()),
@@ -69,7 +69,7 @@ impl RunningLoad {
     }
 
     /// Transactions per second at the moment.
-    pub fn tps(&self) -> Option<f64> {
+    pub(crate) fn tps(&self) -> Option<f64> {
         match self {
             Self::Pgbench(load) => load.tps(),
             Self::Command(load) => load.tps(),
@@ -77,7 +77,7 @@ impl RunningLoad {
     }
 
     /// Whether it has ended; an error if it failed.
-    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+    pub(crate) fn has_ended(&mut self) -> anyhow::Result<bool> {
         match self {
             Self::Pgbench(load) => load.has_ended(),
             Self::Command(load) => load.has_ended(),
@@ -85,7 +85,7 @@ impl RunningLoad {
     }
 
     /// Lets it end before its time.
-    pub fn end(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn end(&mut self) -> anyhow::Result<()> {
         match self {
             Self::Pgbench(load) => load.end(),
             Self::Command(load) => {
@@ -96,12 +96,12 @@ impl RunningLoad {
     }
 
     /// Whether its clients may wait beyond its end for a server that is held up. A command is stopped in time.
-    pub fn can_be_late(&self) -> bool {
+    pub(crate) fn can_be_late(&self) -> bool {
         matches!(self, Self::Pgbench(_))
     }
 
     /// What it has done, once it has ended.
-    pub fn transactions(&mut self, directory: &Path) -> anyhow::Result<Transactions> {
+    pub(crate) fn transactions(&mut self, directory: &Path) -> anyhow::Result<Transactions> {
         match self {
             Self::Pgbench(_) => Transactions::read(directory, LOG_PREFIX),
             Self::Command(load) => load.transactions(),

@@ -58,7 +58,7 @@ struct Seen {
 
 /// Looks at the server until it is finished or dropped.
 #[derive(Debug)]
-pub struct ServerCounts {
+pub(super) struct ServerCounts {
     seen: Arc<Mutex<Seen>>,
     /// Gives the number of transactions of any kind, if the server is still there; none once it is finished.
     thread: Option<Background<Option<u64>>>,
@@ -66,7 +66,7 @@ pub struct ServerCounts {
 
 impl ServerCounts {
     /// Connects to the server with its socket in `directory` and begins.
-    pub fn start(directory: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(directory: &Path) -> anyhow::Result<Self> {
         let mut client = connect(directory)?;
         let before: i64 = client.query_one(TOTAL, &[])?.get(0);
         // The first is before the load begins.
@@ -77,7 +77,7 @@ impl ServerCounts {
     }
 
     /// Writing transactions in the last second of looks.
-    pub fn tps(&self) -> Option<f64> {
+    pub(super) fn tps(&self) -> Option<f64> {
         let seen = locked(&self.seen);
         let last = seen.looks.last()?;
         let before = seen.looks.iter().rev().nth(LOOKS as usize)?;
@@ -85,19 +85,19 @@ impl ServerCounts {
     }
 
     /// Time since the first transaction that wrote was seen.
-    pub fn since_first(&self) -> Option<Duration> {
+    pub(super) fn since_first(&self) -> Option<Duration> {
         locked(&self.seen).first.map(|first| first.elapsed())
     }
 
     /// The load has ended: what is under way from now on is not its doing. Later calls change nothing.
-    pub fn mark_end(&self) {
+    pub(super) fn mark_end(&self) {
         let mut seen = locked(&self.seen);
         let number = seen.looks.len();
         seen.end.get_or_insert(number);
     }
 
     /// Ends looking and returns what was seen.
-    pub fn finish(&mut self) -> anyhow::Result<Transactions> {
+    pub(super) fn finish(&mut self) -> anyhow::Result<Transactions> {
         let total = self.thread.take().and_then(Background::finish).flatten();
         let seen = locked(&self.seen);
         let end = seen.end.unwrap_or(seen.looks.len());

@@ -33,7 +33,7 @@ pub(super) struct Arena<'a> {
 }
 
 impl Arena<'_> {
-    pub fn run(&self, point: &GridPoint) -> anyhow::Result<Point> {
+    pub(super) fn run(&self, point: &GridPoint) -> anyhow::Result<Point> {
         let conditions = self.options.of(point);
         let stage = self.stage;
         // Server and client files of this point only.

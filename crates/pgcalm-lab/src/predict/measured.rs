@@ -18,12 +18,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub fn read(client: &mut Client) -> anyhow::Result<Self> {
+    pub(super) fn read(client: &mut Client) -> anyhow::Result<Self> {
         Ok(Self { when: Instant::now(), statistics: Statistics::read(client)?, module: ModuleCounters::read(client)? })
     }
 
     /// Adds to `measured` what was counted since `earlier`.
-    pub fn tell(&self, earlier: &Self, measured: &mut Measured) {
+    pub(super) fn tell(&self, earlier: &Self, measured: &mut Measured) {
         let seconds = self.when.duration_since(earlier.when).as_secs_f64();
         let added = self.statistics.since(&earlier.statistics);
         measured.checkpoints = added.checkpoints as u32;

@@ -130,6 +130,6 @@ impl Named for Case {
 }
 
 /// Reads one name.
-pub fn parse(name: &str) -> Result<&'static Case, String> {
+pub(super) fn parse(name: &str) -> Result<&'static Case, String> {
     one_of(&CASES, "case", name)
 }

@@ -21,13 +21,13 @@ const ROLE: &str = "flood";
 const COLUMNS: u32 = 200;
 
 /// Makes the role of the load.
-pub fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(super) fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
     server.sql(&format!("create role {ROLE} login; create schema authorization {ROLE}"), interrupt)?;
     Ok(())
 }
 
 /// Starts the load in `directory`, where its logs go.
-pub fn start(
+pub(super) fn start(
     stage: &Stage<'_>,
     server: &Server,
     directory: &Path,

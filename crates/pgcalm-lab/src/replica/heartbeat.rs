@@ -18,13 +18,13 @@ use crate::replica::report::{Heartbeat, Sample, Silence};
 use crate::server::Server;
 
 /// Between beats.
-pub const INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Between looks at the standby.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes the row.
-pub fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(super) fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<()> {
     server.sql("create table heartbeat (written_s float8); insert into heartbeat values (0)", interrupt)?;
     Ok(())
 }
@@ -40,7 +40,7 @@ struct Beats {
 
 /// Beats that are written and looked for.
 #[derive(Debug)]
-pub struct Pulse {
+pub(super) struct Pulse {
     started: Instant,
     beats: Arc<Mutex<Beats>>,
     threads: Vec<Background<anyhow::Result<()>>>,
@@ -49,7 +49,7 @@ pub struct Pulse {
 
 impl Pulse {
     /// Starts it. The standby is level with the primary: both count as alive at `started`, from which times are counted.
-    pub fn start(started: Instant, primary: &Path, standby: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(started: Instant, primary: &Path, standby: &Path) -> anyhow::Result<Self> {
         let writer = connect(primary)?;
         let reader = connect(standby)?;
         let mut pulse = Self { started, beats: Arc::default(), threads: Vec::new(), stopped_s: None };
@@ -82,13 +82,18 @@ impl Pulse {
     }
 
     /// What comes after this moment counts no more. Waits for nothing: a beat may hang until the caps are lifted.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.threads.iter().for_each(Background::tell);
         self.stopped_s = Some(self.started.elapsed().as_secs_f64());
     }
 
     /// Waits for the threads and says what a failover manager would have made of it.
-    pub fn finish(mut self, patience: Duration, samples: &[Sample], timeouts: Timeouts) -> anyhow::Result<Heartbeat> {
+    pub(super) fn finish(
+        mut self,
+        patience: Duration,
+        samples: &[Sample],
+        timeouts: Timeouts,
+    ) -> anyhow::Result<Heartbeat> {
         self.threads.iter().for_each(Background::tell);
         let end = self.stopped_s.unwrap_or_else(|| self.started.elapsed().as_secs_f64());
         for thread in self.threads.drain(..) {

@@ -3,7 +3,7 @@
 use crate::replica::report::{Guard, Sample, TOLERANCE};
 
 /// The guard's window: from the first sample under load within the tolerance on.
-pub fn guard(limit_bytes: u64, samples: &[Sample]) -> Guard {
+pub(super) fn guard(limit_bytes: u64, samples: &[Sample]) -> Guard {
     let limit = limit_bytes as f64;
     let is_held = |lag: u64| (lag as f64 - limit).abs() <= limit * TOLERANCE;
     let loaded: Vec<(&Sample, u64)> = samples
@@ -37,7 +37,7 @@ pub fn guard(limit_bytes: u64, samples: &[Sample]) -> Guard {
 const LEVEL_S: f64 = 1.0;
 
 /// How long after `lifted_s` the standby was level under load; `None` if it was not.
-pub fn level(lifted_s: f64, samples: &[Sample]) -> Option<f64> {
+pub(super) fn level(lifted_s: f64, samples: &[Sample]) -> Option<f64> {
     let first = samples
         .iter()
         .filter(|sample| sample.under_load && sample.time_s >= lifted_s)

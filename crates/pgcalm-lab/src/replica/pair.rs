@@ -38,7 +38,7 @@ const HOPELESS: Duration = Duration::from_secs(7);
 const LEAST_FREE: f64 = 0.1;
 
 /// Two servers that run, with all that is around them. Dropped in this order.
-pub struct Pair<'a> {
+pub(super) struct Pair<'a> {
     context: &'a Surroundings<'a>,
     case: &'static Case,
     settings: [BTreeMap<String, String>; 2],
@@ -52,7 +52,7 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// Makes two clusters, starts them and waits until the standby is where the primary is.
-    pub fn start(context: &'a Surroundings<'a>, case: &'static Case) -> anyhow::Result<Self> {
+    pub(super) fn start(context: &'a Surroundings<'a>, case: &'static Case) -> anyhow::Result<Self> {
         let stage = context.stage;
         let interrupt = stage.interrupt;
         let primary_side = context.primary.mount(stage, &context.base)?;
@@ -118,7 +118,7 @@ impl<'a> Pair<'a> {
     }
 
     /// The load for `seconds`, under the caps and with the link's limit, and the time until the standby has caught up.
-    pub fn measure(&mut self, seconds: u32, link: Option<u64>) -> anyhow::Result<Outcome> {
+    pub(super) fn measure(&mut self, seconds: u32, link: Option<u64>) -> anyhow::Result<Outcome> {
         let Surroundings { options, capper, .. } = self.context;
         let Stage { interrupt, progress, dir, .. } = self.context.stage;
         let name = self.case.name;
@@ -289,7 +289,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Ends both servers and removes what they wrote.
-    pub fn discard(self) -> anyhow::Result<()> {
+    pub(super) fn discard(self) -> anyhow::Result<()> {
         self.standby.discard()?;
         self.primary.discard()?;
         self.primary_side.discard_contents()?;

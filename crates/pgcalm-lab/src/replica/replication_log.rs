@@ -15,7 +15,7 @@ const RECEIVER_TIMEOUT: &str = "terminating walreceiver due to timeout";
 
 /// Connections that a timeout has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Timeouts {
+pub(super) struct Timeouts {
     /// wal_sender_timeout, by the primary's log.
     pub of_sender: u32,
     /// wal_receiver_timeout, by the standby's.
@@ -23,7 +23,7 @@ pub struct Timeouts {
 }
 
 /// Counts them in the logs at these paths.
-pub fn timeouts(primary: &Path, standby: &Path) -> Timeouts {
+pub(super) fn timeouts(primary: &Path, standby: &Path) -> Timeouts {
     Timeouts {
         of_sender: count(&server::read_log(primary), SENDER_TIMEOUT),
         of_receiver: count(&server::read_log(standby), RECEIVER_TIMEOUT),
@@ -36,7 +36,7 @@ fn count(log: &str, message: &str) -> u32 {
 
 /// An error of the WAL receiver.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub(super) struct Failure {
     /// Seconds of the epoch.
     pub time: f64,
     /// In the server's words.
@@ -45,7 +45,7 @@ pub struct Failure {
 
 /// Counts and the first failure.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReceiverLog {
+pub(super) struct ReceiverLog {
     /// Segments restored from the archive.
     pub restored: u32,
     /// The first failure.
@@ -57,7 +57,7 @@ pub struct ReceiverLog {
 }
 
 /// Reads the log at `path`, whose line prefix is `%m %n [%p] `.
-pub fn read(path: &Path) -> ReceiverLog {
+pub(super) fn read(path: &Path) -> ReceiverLog {
     parse(&server::read_log(path))
 }
 

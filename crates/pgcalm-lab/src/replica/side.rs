@@ -16,7 +16,7 @@ use crate::{Size, network, shared_file, template};
 
 /// One server's devices, which its clusters of all cases use in turn.
 #[derive(Debug)]
-pub struct Devices {
+pub(super) struct Devices {
     end: End,
     /// With everything else.
     pub data: Device,
@@ -26,7 +26,7 @@ pub struct Devices {
 
 impl Devices {
     /// Makes them.
-    pub fn create(stage: &Stage<'_>, end: End, wal_size: Size) -> anyhow::Result<Self> {
+    pub(super) fn create(stage: &Stage<'_>, end: End, wal_size: Size) -> anyhow::Result<Self> {
         Ok(Self {
             end,
             data: stage.device(&format!("{}-data", end.name()), DATA_SIZE)?,
@@ -35,7 +35,7 @@ impl Devices {
     }
 
     /// Mounts new file systems with a copy of `base`.
-    pub fn mount(&self, stage: &Stage<'_>, base: &Base) -> anyhow::Result<Side> {
+    pub(super) fn mount(&self, stage: &Stage<'_>, base: &Base) -> anyhow::Result<Side> {
         let name = self.end.name();
         let mount = |role: &str, device| {
             let role = format!("{name}-{role}");
@@ -64,7 +64,7 @@ impl Devices {
 
 /// One server's mounted file systems.
 #[derive(Debug)]
-pub struct Side {
+pub(super) struct Side {
     /// Where its files are.
     pub places: Places,
     data: FileSystem,
@@ -73,13 +73,13 @@ pub struct Side {
 
 impl Side {
     /// Part of the WAL file system that is free, 0 to 1.
-    pub fn wal_free(&self) -> anyhow::Result<f64> {
+    pub(super) fn wal_free(&self) -> anyhow::Result<f64> {
         let space = rustix::fs::statvfs(self.wal.path())?;
         Ok(space.f_bavail as f64 / space.f_blocks.max(1) as f64)
     }
 
     /// Removes everything, so that unmounting has nothing to write.
-    pub fn discard_contents(&self) -> anyhow::Result<()> {
+    pub(super) fn discard_contents(&self) -> anyhow::Result<()> {
         self.data.discard_contents()?;
         self.wal.discard_contents()
     }
@@ -87,14 +87,14 @@ impl Side {
 
 /// A new cluster, shut down: primary and standby begin as copies of it, which spares a base backup.
 #[derive(Debug)]
-pub struct Base {
+pub(super) struct Base {
     path: PathBuf,
     _directory: Undo,
 }
 
 impl Base {
     /// Makes it.
-    pub fn create(stage: &Stage<'_>) -> anyhow::Result<Self> {
+    pub(super) fn create(stage: &Stage<'_>) -> anyhow::Result<Self> {
         let path = stage.dir.base();
         let directory = stage.journal.note(Change::Directory { path: path.clone() })?;
         stage.new_cluster(&path, &[])?;

@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is watched.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub(super) struct Watched {
     pub root: HostRoot,
     /// The primary's network namespace: only from within it the kernel tells of its connections.
     pub namespace: PathBuf,
@@ -40,14 +40,14 @@ pub struct Watched {
 
 /// A running watch.
 #[derive(Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     under_load: Arc<AtomicBool>,
     thread: Background<anyhow::Result<Vec<Sample>>>,
 }
 
 impl Watch {
     /// Starts it; samples are timed from now on, and the load is taken to be at work.
-    pub fn start(watched: Watched) -> Self {
+    pub(super) fn start(watched: Watched) -> Self {
         let under_load = Arc::new(AtomicBool::new(true));
         let load = Arc::clone(&under_load);
         let thread = Background::start(move |stop| {
@@ -58,12 +58,12 @@ impl Watch {
     }
 
     /// From the next sample on the load is over.
-    pub fn load_has_ended(&self) {
+    pub(super) fn load_has_ended(&self) {
         self.under_load.store(false, Ordering::Relaxed);
     }
 
     /// Ends it after one more sample.
-    pub fn finish(self) -> anyhow::Result<Vec<Sample>> {
+    pub(super) fn finish(self) -> anyhow::Result<Vec<Sample>> {
         self.thread.finish().context("the thread that watched the servers panicked")?.context("watch the servers")
     }
 }

@@ -67,7 +67,7 @@ struct Times {
 
 impl Arena<'_> {
     /// All rounds of a contestant, on new file systems.
-    pub fn play(&self, contestant: &'static Contestant) -> anyhow::Result<report::Contestant> {
+    pub(super) fn play(&self, contestant: &'static Contestant) -> anyhow::Result<report::Contestant> {
         let Self { contest, stage, devices, .. } = *self;
         let _run_dir = stage.run_dir(Some(contestant.name))?;
         stage.progress.note(&format!("{}: restoring the table on new file systems", contestant.name));

@@ -232,7 +232,7 @@ pub(super) mod tests {
         Round { kind, load_s: 9.0, told: estimate, without_module, took_s, redo_s: None, start_s: None, ready }
     }
 
-    pub fn report() -> Report {
+    pub(crate) fn report() -> Report {
         let rounds = vec![
             round(Kind::Stop, [9.0; 2], 10.0),
             round(Kind::Kill, [10.0, 30.0], 10.0),

@@ -17,13 +17,13 @@ use crate::stage::Stage;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Servers whose postmasters are stopped until this is opened or dropped.
-pub struct ClientBarrier<'a> {
+pub(super) struct ClientBarrier<'a> {
     servers: &'a [Server],
 }
 
 impl<'a> ClientBarrier<'a> {
     /// Stops the postmasters; their other processes go on.
-    pub fn close(servers: &'a [Server]) -> anyhow::Result<Self> {
+    pub(super) fn close(servers: &'a [Server]) -> anyhow::Result<Self> {
         let barrier = Self { servers };
         for server in servers {
             signal(server, Signal::STOP)?;
@@ -32,7 +32,7 @@ impl<'a> ClientBarrier<'a> {
     }
 
     /// Waits until a client waits at each server, and lets all of them go on.
-    pub fn open(self, stage: &Stage<'_>) -> anyhow::Result<()> {
+    pub(super) fn open(self, stage: &Stage<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         loop {
             let waiting = unix_socket::waiting_clients(stage.root())?;

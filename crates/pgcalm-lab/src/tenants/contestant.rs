@@ -11,7 +11,7 @@ const DIRECTORY: &str = "pg_calm_share.directory";
 const SHARE: &str = "pg_calm-share";
 
 /// The ways in which all servers are run.
-pub const CONTESTANTS: [Contestant; 3] = [
+pub(super) const CONTESTANTS: [Contestant; 3] = [
     Contestant {
         name: "stock",
         description: "PostgreSQL as it comes.",
@@ -40,7 +40,7 @@ pub const CONTESTANTS: [Contestant; 3] = [
 ];
 
 /// Reads one name.
-pub fn parse(name: &str) -> Result<&'static Contestant, String> {
+pub(super) fn parse(name: &str) -> Result<&'static Contestant, String> {
     one_of(&CONTESTANTS, "contestant", name)
 }
 

@@ -19,7 +19,7 @@ pub(super) struct InstanceLimits {
 }
 
 impl InstanceLimits {
-    pub fn create(journal: &Journal, options: &Options, number: u32) -> anyhow::Result<Self> {
+    pub(super) fn create(journal: &Journal, options: &Options, number: u32) -> anyhow::Result<Self> {
         let part = format!("-{number}");
         let memory = match options.instance_memory {
             Some(size) => Some(memory::group(journal, size, "instance-memory", &part, None)?),
@@ -34,7 +34,7 @@ impl InstanceLimits {
     }
 
     /// Fills the page cache; it is charged to the instance.
-    pub fn warm(&self, cluster: &Path, progress: &Progress, interrupt: &Interrupt) -> anyhow::Result<()> {
+    pub(super) fn warm(&self, cluster: &Path, progress: &Progress, interrupt: &Interrupt) -> anyhow::Result<()> {
         match &self.memory {
             None => warm::warm(cluster, Warm::Random, progress, interrupt),
             Some(memory) => warm::warm_in(memory, cluster, Warm::Random, progress, interrupt),
@@ -42,7 +42,7 @@ impl InstanceLimits {
     }
 
     /// Takes the server `pid` and its processes into the groups.
-    pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
+    pub(super) fn admit(&self, pid: i32) -> anyhow::Result<()> {
         [&self.memory, &self.cpu].into_iter().flatten().try_for_each(|group| group.admit(pid))
     }
 }

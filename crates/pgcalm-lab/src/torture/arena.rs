@@ -38,7 +38,7 @@ const AIM_MS: std::ops::Range<u64> = 0..200;
 
 /// What all arenas of a run share.
 #[derive(Debug)]
-pub struct Surroundings<'a> {
+pub(super) struct Surroundings<'a> {
     pub options: &'a Options,
     pub stage: &'a Stage<'a>,
     /// Where devices can be capped without changing anything else of the host.
@@ -47,7 +47,7 @@ pub struct Surroundings<'a> {
 
 /// A cluster between two crashes: shut down, and whole on the device.
 #[derive(Debug)]
-pub struct Arena<'a> {
+pub(super) struct Arena<'a> {
     context: &'a Surroundings<'a>,
     fs_type: FsType,
     /// What is done so that it loses something; nothing but in a control.
@@ -60,7 +60,7 @@ pub struct Arena<'a> {
 
 impl<'a> Arena<'a> {
     /// Makes device, file system and cluster, and loads the first rows.
-    pub fn create(
+    pub(super) fn create(
         context: &'a Surroundings<'a>,
         fs_type: FsType,
         settings: &BTreeMap<String, String>,
@@ -109,7 +109,7 @@ impl<'a> Arena<'a> {
 
     /// Load, crash, recovery, comparison, clean stop. What is found is in the result; a cluster in which something was
     /// found must not be used again.
-    pub fn cycle(&mut self, number: u32, crash: Crash, random: &mut Rng) -> anyhow::Result<Cycle> {
+    pub(super) fn cycle(&mut self, number: u32, crash: Crash, random: &mut Rng) -> anyhow::Result<Cycle> {
         let mut cycle =
             Cycle { number, fs: self.fs_type.name().to_string(), crash: crash.name().to_string(), ..Cycle::default() };
         if self.looks_for_stale_blocks(crash) {
@@ -347,7 +347,7 @@ impl<'a> Arena<'a> {
     }
 
     /// Keeps the cluster of a cycle that failed, if that is wanted.
-    pub fn keep_cluster(&self, cycle: &Cycle) -> anyhow::Result<()> {
+    pub(super) fn keep_cluster(&self, cycle: &Cycle) -> anyhow::Result<()> {
         let Some(directory) = self.kept(cycle)? else {
             return Ok(());
         };

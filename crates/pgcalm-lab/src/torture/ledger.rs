@@ -2,7 +2,7 @@
 
 /// A row as it is in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(super) struct Row {
     /// Primary key.
     pub key: i32,
     /// Counts the writes to the row, from 1.
@@ -13,7 +13,7 @@ pub struct Row {
 
 /// The text that belongs to a version of a row: of various lengths, so that rows do not stay where they were, and
 /// different throughout from that of another version.
-pub fn content(key: i32, version: i64) -> String {
+pub(super) fn content(key: i32, version: i64) -> String {
     let mut state = (i64::from(key) << 32 ^ version) as u64;
     let length = 1 + next(&mut state) % 8;
     let mut text = format!("{key}:{version}");
@@ -41,7 +41,7 @@ struct Entry {
 
 /// The rows of one client, which no other client writes.
 #[derive(Debug, Clone)]
-pub struct ClientLedger {
+pub(super) struct ClientLedger {
     first: i32,
     step: i32,
     entries: Vec<Entry>,
@@ -62,12 +62,12 @@ impl ClientLedger {
     }
 
     /// Number of its rows.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Notes that the rows `indexes` are about to be written in one transaction; returns what to write.
-    pub fn attempt(&mut self, indexes: Vec<usize>) -> Vec<Row> {
+    pub(super) fn attempt(&mut self, indexes: Vec<usize>) -> Vec<Row> {
         let rows = indexes
             .iter()
             .map(|&index| {
@@ -82,7 +82,7 @@ impl ClientLedger {
     }
 
     /// Notes that the server has acknowledged the transaction.
-    pub fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self) {
         for index in self.under_way.drain(..) {
             let entry = &mut self.entries[index];
             entry.acknowledged = entry.attempted;
@@ -96,7 +96,7 @@ impl ClientLedger {
 
 /// What a comparison has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub(super) struct Comparison {
     /// Rows that were compared: all that were ever attempted.
     pub compared: u64,
     /// Older than acknowledged, or missing.
@@ -109,29 +109,29 @@ pub struct Comparison {
 
 /// The ledgers of all clients.
 #[derive(Debug, Clone)]
-pub struct Ledger {
+pub(super) struct Ledger {
     clients: Vec<ClientLedger>,
 }
 
 impl Ledger {
     /// Nothing was written yet.
-    pub fn new(clients: u32, rows: u64) -> Self {
+    pub(super) fn new(clients: u32, rows: u64) -> Self {
         Self { clients: (0..clients).map(|number| ClientLedger::new(number, clients, rows)).collect() }
     }
 
     /// Hands the ledgers to their clients; [`from_clients`](Self::from_clients) takes them back.
-    pub fn into_clients(self) -> Vec<ClientLedger> {
+    pub(super) fn into_clients(self) -> Vec<ClientLedger> {
         self.clients
     }
 
     /// Takes the ledgers back, in the same order.
-    pub fn from_clients(clients: Vec<ClientLedger>) -> Self {
+    pub(super) fn from_clients(clients: Vec<ClientLedger>) -> Self {
         Self { clients }
     }
 
     /// The first version of every second row of each client, to be loaded before the first crash. The others are for
     /// clients to insert.
-    pub fn first_rows(&mut self) -> Vec<Row> {
+    pub(super) fn first_rows(&mut self) -> Vec<Row> {
         let mut rows: Vec<Row> = self
             .clients
             .iter_mut()
@@ -147,7 +147,7 @@ impl Ledger {
 
     /// Compares all `rows` of the table. From then on what is there counts as acknowledged: recovery has made it
     /// durable.
-    pub fn compare(&mut self, rows: &[Row]) -> Comparison {
+    pub(super) fn compare(&mut self, rows: &[Row]) -> Comparison {
         let mut result = Comparison::default();
         let mut stored: Vec<Vec<i64>> = self.clients.iter().map(|client| vec![0; client.len()]).collect();
         for row in rows {

@@ -48,7 +48,7 @@ impl Shared {
 
 /// The running load. Dropping it asks the threads to end, which they do at the latest when the server ends.
 #[derive(Debug)]
-pub struct Load {
+pub(super) struct Load {
     shared: Arc<Shared>,
     clients: Vec<Background<ClientLedger>>,
     busybody: Background<()>,
@@ -56,7 +56,7 @@ pub struct Load {
 
 /// What a load has come to.
 #[derive(Debug)]
-pub struct Done {
+pub(super) struct Done {
     /// With what the clients have noted.
     pub ledger: Ledger,
     /// Acknowledged transactions.
@@ -67,7 +67,7 @@ pub struct Done {
 
 impl Load {
     /// Starts it on the server with its socket in `directory`.
-    pub fn start(directory: &Path, ledger: Ledger, random: &mut Rng) -> anyhow::Result<Self> {
+    pub(super) fn start(directory: &Path, ledger: Ledger, random: &mut Rng) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::default());
         let mut connections = Vec::new();
         let ledgers = ledger.into_clients();
@@ -101,12 +101,12 @@ impl Load {
     }
 
     /// What has gone wrong with a client so far.
-    pub fn error(&self) -> Option<String> {
+    pub(super) fn error(&self) -> Option<String> {
         self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Collects the ledgers, once the server has crashed.
-    pub fn finish(mut self) -> anyhow::Result<Done> {
+    pub(super) fn finish(mut self) -> anyhow::Result<Done> {
         self.busybody.tell();
         self.clients.iter().for_each(Background::tell);
         let mut ledgers = Vec::new();
@@ -121,7 +121,7 @@ impl Load {
     }
 
     /// Whether all its threads have ended.
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.busybody.has_ended() && self.clients.iter().all(Background::has_ended)
     }
 }

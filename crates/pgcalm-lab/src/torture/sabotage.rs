@@ -11,7 +11,7 @@ use crate::strace::Strace;
 
 /// A way to lose data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sabotage {
+pub(super) enum Sabotage {
     /// Nothing is ever synced, WAL least of all: acknowledged transactions are lost.
     FsyncOff,
     /// Checkpoints complete although the table was not synced, as they would if the module lost an fsync or its error.
@@ -20,7 +20,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// As the report names it.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::FsyncOff => "fsync=off",
             Self::UnsyncedFiles => "the checkpointer's fsync of the table and its index does nothing",
@@ -28,7 +28,7 @@ impl Sabotage {
     }
 
     /// Settings of the server.
-    pub fn settings(self) -> BTreeMap<String, String> {
+    pub(super) fn settings(self) -> BTreeMap<String, String> {
         let pair = match self {
             Self::FsyncOff => Some(("fsync", "off")),
             Self::UnsyncedFiles => None,
@@ -37,7 +37,7 @@ impl Sabotage {
     }
 
     /// strace, which lets the checkpointer of `server` believe that it has synced the table.
-    pub fn deceive_checkpointer(
+    pub(super) fn deceive_checkpointer(
         root: &HostRoot,
         server: &Server,
         places: &Places,
@@ -57,6 +57,6 @@ impl Sabotage {
         }
         interrupt.check()?;
         let files = [table, index].map(|name| places.data.join(name));
-        Strace::tamper(&[checkpointer], "fsync", "retval=0", &files.each_ref().map(|file| file.as_path()))
+        Strace::tamper(&[checkpointer], "fsync", "retval=0", &files.each_ref().map(std::path::PathBuf::as_path))
     }
 }

@@ -43,7 +43,7 @@ fn pattern(of: &[u8]) -> Vec<u8> {
 }
 
 /// Fills what is free of the file system at `mountpoint`, and frees it again.
-pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
+pub(super) fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
     let path = mountpoint.join("deleted");
     let many = pattern(DELETED).repeat(256);
     let mut file = shared_file::create(&path).with_context(|| format!("create {}", path.display()))?;
@@ -63,11 +63,11 @@ pub fn fill(mountpoint: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
 
 /// Somebody who writes files without syncing them.
 #[derive(Debug)]
-pub struct Unsynced(#[expect(dead_code, reason = "dropping it ends the thread")] Background<()>);
+pub(super) struct Unsynced(#[expect(dead_code, reason = "dropping it ends the thread")] Background<()>);
 
 impl Unsynced {
     /// Starts in the file system at `mountpoint`; ends when it is dropped, or the file system is shut down.
-    pub fn start(mountpoint: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(mountpoint: &Path) -> anyhow::Result<Self> {
         let directory = directory(mountpoint);
         fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
         Ok(Self(Background::start(move |stop| {
@@ -103,7 +103,7 @@ fn write(directory: &Path, stop: &Stop) -> std::io::Result<()> {
 }
 
 /// Counts the blocks of files that nobody synced, and removes the files.
-pub fn in_unsynced_files(mountpoint: &Path) -> anyhow::Result<u64> {
+pub(super) fn in_unsynced_files(mountpoint: &Path) -> anyhow::Result<u64> {
     let directory = directory(mountpoint);
     let (blocks, _) = in_tree(&directory)?;
     fs::remove_dir_all(&directory).with_context(|| format!("remove {}", directory.display()))?;
@@ -111,7 +111,7 @@ pub fn in_unsynced_files(mountpoint: &Path) -> anyhow::Result<u64> {
 }
 
 /// Counts the blocks of all files in `directory`, and names files that have some, relative to it; not more than ten.
-pub fn in_tree(directory: &Path) -> anyhow::Result<(u64, Vec<String>)> {
+pub(super) fn in_tree(directory: &Path) -> anyhow::Result<(u64, Vec<String>)> {
     let deleted = pattern(DELETED);
     let (mut blocks, mut names) = (0, Vec::new());
     let mut directories = vec![directory.to_path_buf()];

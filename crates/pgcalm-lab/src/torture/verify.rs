@@ -13,7 +13,7 @@ enum Path {
 }
 
 /// Reads all rows, by the table and again by its index; what is found wrong besides is added to `problems`.
-pub fn read(client: &mut pgcalm_postgres::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
+pub(super) fn read(client: &mut pgcalm_postgres::Client, problems: &mut Vec<String>) -> Option<Vec<Row>> {
     let table = read_by(client, Path::Table);
     let index = read_by(client, Path::Index);
     match (table, index) {
@@ -65,13 +65,13 @@ fn read_by(client: &mut pgcalm_postgres::Client, path: Path) -> anyhow::Result<V
 }
 
 /// Structure of all tables and indexes, and whether every row is in every index.
-pub fn amcheck(server: &Server, interrupt: &Interrupt, problems: &mut Vec<String>) -> anyhow::Result<()> {
+pub(super) fn amcheck(server: &Server, interrupt: &Interrupt, problems: &mut Vec<String>) -> anyhow::Result<()> {
     let result = tool::run(server.client("pg_amcheck").args(["--heapallindexed", "postgres"]), interrupt);
     finding(result, interrupt, problems)
 }
 
 /// Checksums of all pages, with the server down.
-pub fn checksums(
+pub(super) fn checksums(
     command: &mut std::process::Command,
     interrupt: &Interrupt,
     problems: &mut Vec<String>,
@@ -94,7 +94,7 @@ fn finding(result: anyhow::Result<String>, interrupt: &Interrupt, problems: &mut
 }
 
 /// What a server log tells of damage.
-pub fn log(text: &str, problems: &mut Vec<String>) {
+pub(super) fn log(text: &str, problems: &mut Vec<String>) {
     let grave = ["PANIC:", "page verification failed", "invalid page in block"];
     if let Some(line) = text.lines().find(|line| grave.iter().any(|words| line.contains(words))) {
         problems.push(format!("log: {line}"));

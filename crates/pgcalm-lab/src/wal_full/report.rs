@@ -291,7 +291,7 @@ pub(crate) mod tests {
         json!({"at_s": at_s, "message": "No space left on device", "up_again_s": 2.0})
     }
 
-    pub fn report() -> Report {
+    pub(crate) fn report() -> Report {
         let null = serde_json::Value::Null;
         Report {
             scenario: crate::wal_full::HELP.name.into(),

@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A thread that answers; dropping it ends it.
 #[derive(Debug)]
-pub struct Listener {
+pub(super) struct Listener {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -56,7 +56,7 @@ pub struct Listener {
 
 impl Listener {
     /// Starts answering with what the monitor has.
-    pub fn start(address: SocketAddr, lives: &Arc<Lives>) -> Result<Self, Failure> {
+    pub(super) fn start(address: SocketAddr, lives: &Arc<Lives>) -> Result<Self, Failure> {
         let bind = || {
             let listener = std::net::TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -81,7 +81,7 @@ impl Listener {
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 }

@@ -14,7 +14,7 @@ const MODE: u32 = 0o644;
 
 /// A file that is replaced as a whole, so that a reader sees the old one or the new one.
 #[derive(Debug)]
-pub struct Textfile {
+pub(super) struct Textfile {
     path: PathBuf,
     /// Beside it; the collector reads only what ends in `.prom`.
     temporary: PathBuf,
@@ -22,7 +22,7 @@ pub struct Textfile {
 
 impl Textfile {
     /// Checks that it can be written, and that nothing else but a file is there.
-    pub fn new(path: PathBuf) -> Result<Self, Failure> {
+    pub(super) fn new(path: PathBuf) -> Result<Self, Failure> {
         let display = path.display().to_string();
         let Some(name) = path.file_name() else {
             return Err(usage("--textfile", display, "names no file"));
@@ -44,14 +44,14 @@ impl Textfile {
     }
 
     /// Replaces it. It is not synced: after a crash of the host there is nothing in it that anybody wants.
-    pub fn write(&self, text: &str) -> anyhow::Result<()> {
+    pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
         let (text, unsynced) = (text.as_bytes(), Durability::Unsynced);
         replacement::write(&self.path, &self.temporary, MODE, text, unsynced)
             .with_context(|| format!("write {}", self.path.display()))
     }
 
     /// Removes it.
-    pub fn remove(&self) -> anyhow::Result<()> {
+    pub(super) fn remove(&self) -> anyhow::Result<()> {
         replacement::remove(&self.path).with_context(|| format!("remove {}", self.path.display()))
     }
 }

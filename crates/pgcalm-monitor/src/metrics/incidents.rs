@@ -2,7 +2,7 @@
 
 use crate::metrics::{Kind, Metric, Read};
 
-pub const TABLE: &[Metric] = &[
+pub(super) const TABLE: &[Metric] = &[
     Metric {
         name: "pgcalm_incidents",
         kind: Kind::Counter,

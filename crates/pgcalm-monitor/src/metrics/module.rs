@@ -27,7 +27,7 @@ metrics! {
         "1 for each state that pg_calm_status.degraded names, 0 for the others; state is not_flushed, worker_down, \
          worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, breaker or other"
         Instance |instance, points| {
-            for (state, named) in instance.module.iter().flat_map(|module| module.degraded_states()) {
+            for (state, named) in instance.module.iter().flat_map(super::super::model::module::Module::degraded_states) {
                 points.add(&[state], named);
             }
         };

@@ -43,7 +43,7 @@ const BLOCKED: &str = "SELECT w.pid, h.pid AS holder, coalesce(h.state, '') AS h
     JOIN pg_stat_activity h ON h.pid = b.pid ORDER BY w.seconds DESC";
 
 /// What runs besides users.
-pub fn ask_maintenance(session: &mut Session) -> Result<Vec<Maintenance>, Error> {
+pub(super) fn ask_maintenance(session: &mut Session) -> Result<Vec<Maintenance>, Error> {
     let rows = session.rows(MAINTENANCE)?;
     let of = |row: &postgres::Row| {
         Ok(Maintenance {
@@ -65,7 +65,7 @@ fn table_of(activity: &str) -> &str {
 }
 
 /// Who waits for whom.
-pub fn ask_blocked(session: &mut Session) -> Result<Vec<Blocked>, Error> {
+pub(super) fn ask_blocked(session: &mut Session) -> Result<Vec<Blocked>, Error> {
     let rows = session.rows(BLOCKED)?;
     let of = |row: &postgres::Row| {
         Ok(Blocked {
@@ -81,7 +81,7 @@ pub fn ask_blocked(session: &mut Session) -> Result<Vec<Blocked>, Error> {
 
 /// One look.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub(super) struct Look {
     /// Clients.
     pub activity: Activity,
     /// The checkpointer's wait event, type and name, empty while it doesn't wait; `None` if it is hidden.
@@ -89,7 +89,7 @@ pub struct Look {
 }
 
 /// Looks.
-pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
+pub(super) fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
     let mut connections = Connections::default();
     let mut waits = Vec::new();
     let mut oldest: Option<f64> = None;
@@ -141,7 +141,7 @@ pub fn ask(session: &mut Session, facts: &Facts) -> Result<Look, Error> {
 
 /// Before PostgreSQL 17 a session that the guard holds waits for an extension's event without a name, but the module
 /// tells how many it holds.
-pub fn name_holds(activity: &mut Activity, holds: u64) {
+pub(super) fn name_holds(activity: &mut Activity, holds: u64) {
     let named: u64 =
         activity.waits.iter().filter(|wait| wait.cause == WaitCause::Guard).map(|wait| wait.sessions).sum();
     let Some(unnamed) =
@@ -165,11 +165,11 @@ pub fn name_holds(activity: &mut Activity, holds: u64) {
 
 /// The time that sessions have waited so far, with this look standing for the time since the one before.
 #[derive(Debug, Clone, Default)]
-pub struct WaitTime(BTreeMap<WaitCause, f64>);
+pub(super) struct WaitTime(BTreeMap<WaitCause, f64>);
 
 impl WaitTime {
     /// Adds a look, and writes the sums into it.
-    pub fn add(&mut self, activity: &mut Activity, elapsed: Duration) {
+    pub(super) fn add(&mut self, activity: &mut Activity, elapsed: Duration) {
         for (cause, sessions) in activity.sessions_by_cause() {
             *self.0.entry(cause).or_default() += sessions as f64 * elapsed.as_secs_f64();
         }

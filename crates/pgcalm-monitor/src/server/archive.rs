@@ -18,7 +18,7 @@ const QUEUE: &str = "SELECT count(*) AS files, min(name COLLATE \"C\") AS oldest
 
 /// The queue as it was counted last.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub(super) struct Queue {
     counted: Option<(Instant, Counted)>,
 }
 
@@ -32,7 +32,7 @@ struct Counted {
 
 impl Queue {
     /// The state of archiving without the module.
-    pub fn ask(&mut self, session: &mut Session, facts: &Facts, role: ServerRole) -> Result<Archive, Error> {
+    pub(super) fn ask(&mut self, session: &mut Session, facts: &Facts, role: ServerRole) -> Result<Archive, Error> {
         let mut archive = ask_archiver(session)?;
         let archives = match role {
             ServerRole::Primary => facts.archive_mode != "off",
@@ -78,7 +78,7 @@ fn count(session: &mut Session) -> Result<Counted, Error> {
 }
 
 /// The state of archiving from the module.
-pub fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error> {
+pub(super) fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error> {
     let mut archive = ask_archiver(session)?;
     let sql = format!(
         "SELECT *, extract(epoch FROM clock_timestamp() - oldest_since)::float8 AS oldest_age FROM {schema}.pg_calm_archive"

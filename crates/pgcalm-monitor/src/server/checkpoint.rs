@@ -10,7 +10,7 @@ use crate::server::facts::Facts;
 use crate::server::session::{Columns, Session};
 
 /// The one under way, if any, and the last complete one.
-pub fn ask_module(
+pub(super) fn ask_module(
     session: &mut Session,
     schema: &str,
     facts: &Facts,
@@ -99,7 +99,7 @@ fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
 
 /// Follows a checkpoint from look to look.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub(super) struct Follower {
     current: Option<Followed>,
     /// The server's count of buffers written by checkpoints in the last look.
     count: Option<u64>,
@@ -133,7 +133,12 @@ impl Follower {
     }
 
     /// The state by the checkpointer's wait event; `None` if that is hidden.
-    pub fn look(&mut self, facts: &Facts, core: &Core, checkpointer: Option<&(String, String)>) -> Option<Checkpoint> {
+    pub(super) fn look(
+        &mut self,
+        facts: &Facts,
+        core: &Core,
+        checkpointer: Option<&(String, String)>,
+    ) -> Option<Checkpoint> {
         let (event_type, event) = checkpointer?;
         let phase = wait_phase(event_type, event);
         // Two in a row without a pause pass for one.

@@ -8,7 +8,7 @@ use crate::server::session::{Columns, Session};
 
 /// What one statement tells.
 #[derive(Debug, Clone, Copy)]
-pub struct Core {
+pub(super) struct Core {
     /// Primary or standby.
     pub role: ServerRole,
     /// Counters.
@@ -20,7 +20,7 @@ pub struct Core {
 }
 
 /// Asks for all.
-pub fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
+pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
     let sql = format!(
         "SELECT d.*, w.wal_fpi, b.*, l.standby, pg_wal_lsn_diff(l.position, '0/0')::int8 AS position, \
          pg_wal_lsn_diff(l.position, c.redo_lsn)::int8 AS since_redo, \

@@ -8,7 +8,7 @@ use crate::server::session::{Columns, Session};
 
 /// Settings that are used here, as numbers in base units where they are numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// server_version_num.
     pub version: Version,
     /// server_version without what the packager adds, e.g. `15.20`.
@@ -73,7 +73,7 @@ const SETTINGS: [&str; 15] = [
 ];
 
 /// Asks for all.
-pub fn ask(session: &mut Session) -> Result<Facts, Error> {
+pub(super) fn ask(session: &mut Session) -> Result<Facts, Error> {
     let settings = Settings::of(&session.rows(&Settings::query(&SETTINGS))?)?;
     let rows = session.rows(&format!(
         "SELECT current_setting('server_version_num')::int AS version, {MODULE_SCHEMA} AS module_schema, {} AS archive_schema, \

@@ -6,7 +6,7 @@ use crate::model::{Guard, GuardHold, GuardInput};
 use crate::server::session::{Columns, Session};
 
 /// pg_calm_guard and pg_calm_guard_holds.
-pub fn ask(session: &mut Session, schema: &str) -> Result<Guard, Error> {
+pub(super) fn ask(session: &mut Session, schema: &str) -> Result<Guard, Error> {
     let mut guard = Guard::default();
     for row in session.rows(&format!(
         "SELECT *, extract(epoch FROM full_at - clock_timestamp())::float8 AS full_in FROM {schema}.pg_calm_guard"

@@ -7,7 +7,7 @@ use crate::server::facts::Facts;
 use crate::server::session::{Columns, Session};
 
 /// The schema of the module's views, or why there are none and what to do about it.
-pub fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {
+pub(super) fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {
     match (&facts.module_schema, facts.module_loaded) {
         (Some(schema), true) => Ok(schema),
         (None, true) => Err((
@@ -22,7 +22,7 @@ pub fn schema(facts: &Facts) -> Result<&str, (&'static str, &'static str)> {
 }
 
 /// What pg_calm_status tells.
-pub struct Status {
+pub(super) struct Status {
     /// Most of it.
     pub module: Module,
     /// Pages written and not flushed.
@@ -32,7 +32,7 @@ pub struct Status {
 }
 
 /// pg_calm_status.
-pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
+pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
     let sql = format!("SELECT *, io_size::int8 AS io_bytes FROM {schema}.pg_calm_status");
     let Some(row) = session.row(&sql)? else {
         return Ok(None);
@@ -70,7 +70,7 @@ pub fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<
 }
 
 /// pg_calm_share.
-pub fn ask_share(session: &mut Session, schema: &str) -> Result<Vec<ShareMember>, Error> {
+pub(super) fn ask_share(session: &mut Session, schema: &str) -> Result<Vec<ShareMember>, Error> {
     let sql = format!("SELECT *, weight::int8 AS share FROM {schema}.pg_calm_share ORDER BY slot");
     session
         .rows(&sql)?

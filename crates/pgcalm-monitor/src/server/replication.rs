@@ -17,7 +17,7 @@ const RECEIVER: &str = "SELECT (SELECT status FROM pg_stat_wal_receiver) AS stat
     extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8 AS replay_seconds";
 
 /// Asks for all. A primary that has standbys or slots, or had, is asked in detail; others are spared that.
-pub fn ask(
+pub(super) fn ask(
     session: &mut Session,
     facts: &Facts,
     role: ServerRole,

@@ -15,7 +15,7 @@ use crate::model::{Missing, Subject};
 const RETRY: Duration = Duration::from_secs(60);
 
 /// A connection on which each sample is one transaction, so that watching adds one commit to the server's count.
-pub struct Session {
+pub(super) struct Session {
     client: Client,
     host: Host,
     statements: HashMap<String, Statement>,
@@ -26,7 +26,7 @@ pub struct Session {
 
 impl Session {
     /// Connects to a server that may be on the host of `root`.
-    pub fn open(address: &Address, root: &HostRoot) -> Result<Self, ConnectError> {
+    pub(super) fn open(address: &Address, root: &HostRoot) -> Result<Self, ConnectError> {
         Ok(Self {
             client: address.connect()?,
             host: Host::new(root.clone()),
@@ -37,24 +37,24 @@ impl Session {
     }
 
     /// Begins a sample.
-    pub fn begin(&mut self) -> Result<(), Error> {
+    pub(super) fn begin(&mut self) -> Result<(), Error> {
         self.missing.clear();
         self.client.batch_execute("BEGIN TRANSACTION READ ONLY")
     }
 
     /// Ends a sample; gives what was missing.
-    pub fn end(&mut self) -> Result<Vec<Missing>, Error> {
+    pub(super) fn end(&mut self) -> Result<Vec<Missing>, Error> {
         self.client.batch_execute("COMMIT")?;
         Ok(std::mem::take(&mut self.missing))
     }
 
     /// Notes that something is missing in this sample.
-    pub fn lacks(&mut self, subject: Subject, reason: String, remedy: Option<&str>) {
+    pub(super) fn lacks(&mut self, subject: Subject, reason: String, remedy: Option<&str>) {
         self.missing.push(Missing { subject, reason, remedy: remedy.map(String::from) });
     }
 
     /// Takes back what was noted to be missing of a subject, for who repeats it in later samples.
-    pub fn take_missing_of(&mut self, subject: Subject) -> Vec<Missing> {
+    pub(super) fn take_missing_of(&mut self, subject: Subject) -> Vec<Missing> {
         let (taken, left) =
             std::mem::take(&mut self.missing).into_iter().partition(|missing| missing.subject == subject);
         self.missing = left;
@@ -63,7 +63,7 @@ impl Session {
 
     /// Asks for a part of the sample. If the server reports an error, that part is missing, for a while, and the others
     /// go on; errors of the connection are returned.
-    pub fn part<T>(
+    pub(super) fn part<T>(
         &mut self,
         name: &'static str,
         subject: Subject,
@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// The rows of a query, which is prepared once.
-    pub fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
+    pub(super) fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
         if let Some(statement) = self.statements.get(sql) {
             return self.client.query(statement, &[]);
         }
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// A sample of what standbys lag, in the same transaction.
-    pub fn lag(&mut self, history: &mut History) -> Result<Sample, Error> {
+    pub(super) fn lag(&mut self, history: &mut History) -> Result<Sample, Error> {
         let sample = pgcalm_lag::sample(&mut self.client, history, Some(&self.host));
         sample.or_else(|error| match error.downcast::<QueryFailed>() {
             Ok(failed) => Err(failed.source),
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// The only row of a query.
-    pub fn row(&mut self, sql: &str) -> Result<Option<Row>, Error> {
+    pub(super) fn row(&mut self, sql: &str) -> Result<Option<Row>, Error> {
         Ok(self.rows(sql)?.into_iter().next())
     }
 }
@@ -139,7 +139,7 @@ fn remedy(code: &str) -> Option<&'static str> {
 }
 
 /// Reads columns, of which any may be null.
-pub trait Columns {
+pub(super) trait Columns {
     /// A number that is not negative.
     fn count(&self, name: &str) -> Result<Option<u64>, Error>;
     /// A number.

@@ -17,12 +17,12 @@ use pgcalm_testkit::need;
 use pgcalm_testkit::programs::initdb;
 
 /// Whether servers can be run as another user; if not, says so.
-pub fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     need::met("monitor", &[need::ROOT, need::ANY_SERVER])
 }
 
 /// Servers in a directory, which goes with them. Dropped in this order.
-pub struct Servers {
+pub(crate) struct Servers {
     pub servers: Vec<Server>,
     pub installation: Installation,
     journal: Journal,
@@ -31,7 +31,7 @@ pub struct Servers {
 
 impl Servers {
     /// None yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = HostRoot::default();
         let directory = tempfile::Builder::new().prefix("pgcalm-monitor-test-").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -45,7 +45,7 @@ impl Servers {
     }
 
     /// Starts a server of that name. All listen on port 5432, in socket directories of their own.
-    pub fn start(&mut self, name: &str, settings: &[(&str, &str)]) -> usize {
+    pub(crate) fn start(&mut self, name: &str, settings: &[(&str, &str)]) -> usize {
         let place = self.directory.path().join(name);
         fs::create_dir(&place).unwrap();
         let data = self.own(&place.join("data"), 0o700);
@@ -68,29 +68,29 @@ impl Servers {
     }
 
     /// Whether the servers can load pg_calm.
-    pub fn has_module(&self) -> bool {
+    pub(crate) fn has_module(&self) -> bool {
         let directory = self.installation.module_dir(&Interrupt::default());
         directory.unwrap().join("pg_calm.so").exists()
     }
 
     /// Process ids of all processes of a server.
-    pub fn family(&self, server: usize) -> Vec<i32> {
+    pub(crate) fn family(&self, server: usize) -> Vec<i32> {
         let table = process::table(&HostRoot::default()).unwrap();
         process::family(&table, self.servers[server].pid()).iter().map(|process| process.pid).collect()
     }
 
     /// Its socket directory.
-    pub fn socket(&self, name: &str) -> PathBuf {
+    pub(crate) fn socket(&self, name: &str) -> PathBuf {
         self.directory.path().join(name).join("socket")
     }
 
     /// Runs SQL.
-    pub fn sql(&self, server: usize, sql: &str) -> String {
+    pub(crate) fn sql(&self, server: usize, sql: &str) -> String {
         self.servers[server].sql(sql, &Interrupt::default()).unwrap()
     }
 
     /// A new directory that belongs to that user.
-    pub fn own_directory(&self, name: &str, uid: u32) -> PathBuf {
+    pub(crate) fn own_directory(&self, name: &str, uid: u32) -> PathBuf {
         let path = self.directory.path().join(name);
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(uid), None).unwrap();

@@ -70,7 +70,7 @@ pub(super) struct Caps {
 }
 
 impl Caps {
-    pub fn of(observation: &Observation, others: Use) -> Self {
+    pub(super) fn of(observation: &Observation, others: Use) -> Self {
         let device = &observation.device;
         let cap = |value: Option<f64>| value.unwrap_or(f64::INFINITY);
         let all = Use { operations: cap(device.all_iops), bytes: cap(device.all_bytes_per_s) };
@@ -86,7 +86,7 @@ impl Caps {
     }
 
     /// Parts of the caps that are used if data files take `data`.
-    pub fn used(&self, data: Use) -> Used {
+    pub(super) fn used(&self, data: Use) -> Used {
         let writes = data + self.other_writes;
         let all = writes + self.reads;
         Used {
@@ -105,7 +105,7 @@ pub(super) struct Used {
 
 impl Used {
     /// Of the cap that ends first.
-    pub fn most(self) -> f64 {
+    pub(super) fn most(self) -> f64 {
         self.operations.max(self.bytes)
     }
 }

@@ -90,13 +90,13 @@ fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
 pub(super) struct Counters(Option<DeviceStat>);
 
 impl Counters {
-    pub fn read(root: &HostRoot, device: &str) -> Self {
+    pub(super) fn read(root: &HostRoot, device: &str) -> Self {
         let stat = if device.is_empty() { None } else { DeviceStat::read(root, device).ok() };
         Self(stat.filter(|stat| block_device::counts(root, device, stat).is_ok()))
     }
 
     /// Tells `device` what came since `earlier`, per second.
-    pub fn tell(&self, earlier: &Self, seconds: f64, device: &mut Device) {
+    pub(super) fn tell(&self, earlier: &Self, seconds: f64, device: &mut Device) {
         let (Some(now), Some(then)) = (self.0, earlier.0) else {
             return;
         };

@@ -18,12 +18,12 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    pub fn add(&mut self, statistics: &Statistics) {
+    pub(super) fn add(&mut self, statistics: &Statistics) {
         self.looks.push((Instant::now(), statistics.transactions));
     }
 
     /// The mean rate of the times in which nothing held transactions up: those with at least 0.7 of the 90th percentile.
-    pub fn unhindered(&self) -> f64 {
+    pub(super) fn unhindered(&self) -> f64 {
         let rates: Vec<f64> = self
             .looks
             .windows(SPAN + 1)

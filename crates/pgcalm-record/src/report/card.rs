@@ -99,7 +99,7 @@ fn held(incident: &Incident) -> Table {
     match incident.ended_by.as_deref() {
         Some("server_away") => row("ended", "as the server went away".to_string()),
         Some("recorder_gap") => {
-            row("ended", "for the recorder, which was stopped; users may have been held longer".to_string())
+            row("ended", "for the recorder, which was stopped; users may have been held longer".to_string());
         }
         Some("became_usual") => row("ended", "not: after ten minutes it is what is usual".to_string()),
         _ => {}

@@ -57,12 +57,12 @@ impl Packer {
 }
 
 /// The JSON of a dictionary.
-pub fn unpack_dictionary(packed: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub(super) fn unpack_dictionary(packed: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(zstd::stream::decode_all(packed)?)
 }
 
 /// A sample.
-pub fn unpack(packed: &[u8], length: usize, dictionary: &[u8]) -> anyhow::Result<Host> {
+pub(super) fn unpack(packed: &[u8], length: usize, dictionary: &[u8]) -> anyhow::Result<Host> {
     anyhow::ensure!(length <= LONGEST, "a sample of {length} bytes");
     let json = zstd::bulk::Decompressor::with_dictionary(dictionary)?.decompress(packed, length)?;
     serde_json::from_slice(&json).context("a sample")

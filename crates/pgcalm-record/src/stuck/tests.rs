@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 
 fn stack(frames: &[&str]) -> Vec<String> {
-    frames.iter().map(|frame| frame.to_string()).collect()
+    frames.iter().map(std::string::ToString::to_string).collect()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::second::{Disk, Second};
 use crate::stuck::{Place, place};
 
 /// Part of the sessions' time in locks from which on they pile up.
-pub const LOCK_SHARE: f64 = 0.4;
+pub(super) const LOCK_SHARE: f64 = 0.4;
 
 /// What is judged.
 pub struct Window<'a> {

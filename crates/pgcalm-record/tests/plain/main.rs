@@ -125,7 +125,7 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
     input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
     input.flush().unwrap();
     let locked = |instance: &Instance| {
-        let waits = instance.activity.as_ref().map(|activity| activity.sessions_by_cause());
+        let waits = instance.activity.as_ref().map(pgcalm_monitor::model::Activity::sessions_by_cause);
         waits.is_some_and(|waits| waits.get(&WaitCause::Lock) == Some(&4))
     };
     wait_for("five seconds of the queue", || samples(directory.path(), locked) >= 5);

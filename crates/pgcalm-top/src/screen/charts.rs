@@ -27,7 +27,7 @@ struct Figure {
 }
 
 /// As many charts as have room, one below the other, the most important first.
-pub fn draw_stack(frame: &mut Frame, area: Rect, scene: &Scene) {
+pub(super) fn draw_stack(frame: &mut Frame, area: Rect, scene: &Scene) {
     let count = (area.height / LEAST_HEIGHT).into();
     let figures: Vec<Figure> = figures(scene)
         .into_iter()
@@ -44,7 +44,7 @@ pub fn draw_stack(frame: &mut Frame, area: Rect, scene: &Scene) {
 }
 
 /// The page of charts: side by side and below each other, as many as have room.
-pub fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
+pub(super) fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
     let Some(instance) = scene.instance() else {
         frame.render_widget(Paragraph::new("\n  There is no instance."), area);
         return;

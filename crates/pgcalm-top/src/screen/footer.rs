@@ -7,7 +7,7 @@ use crate::scene::Scene;
 use crate::screen::two_ended;
 
 /// Keys at the left, at the right the time that curves show and that can be travelled.
-pub fn line(scene: &Scene, width: usize) -> Line<'static> {
+pub(super) fn line(scene: &Scene, width: usize) -> Line<'static> {
     let keys = "q quit  ? keys  Tab page  Up/Down instance  Space pause";
     let moments = scene.track.moments();
     let reach = match (moments.first(), moments.last()) {

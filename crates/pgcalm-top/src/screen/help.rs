@@ -12,7 +12,7 @@ const KEYS_WIDTH: usize = 22;
 const WIDTH: u16 = 64;
 
 /// All keys with what they do; then what the signs in the picture mean.
-pub fn draw(frame: &mut Frame, area: Rect, palette: Palette) {
+pub(super) fn draw(frame: &mut Frame, area: Rect, palette: Palette) {
     let mut lines: Vec<Line> = keys::BINDINGS
         .iter()
         .map(|binding| {

@@ -18,7 +18,7 @@ const FIGURES_WIDTH: usize = 57;
 const LEAST_NAME: usize = 18;
 
 /// A line of headings, and of each instance that fits below it; the chosen one is always among them.
-pub fn lines(host: &Host, chosen: usize, palette: Palette, width: usize, height: usize) -> Vec<Line<'static>> {
+pub(crate) fn lines(host: &Host, chosen: usize, palette: Palette, width: usize, height: usize) -> Vec<Line<'static>> {
     let count = host.instances.len();
     let shown = height.saturating_sub(1).clamp(1, count.max(1));
     // The chosen one in the middle where the list is longer than its place.
@@ -51,7 +51,7 @@ pub fn lines(host: &Host, chosen: usize, palette: Palette, width: usize, height:
 }
 
 /// What to say where there is no instance.
-pub fn nothing(host: &Host) -> Vec<String> {
+pub(crate) fn nothing(host: &Host) -> Vec<String> {
     let mut lines = vec!["No PostgreSQL instance was found on this host.".to_string()];
     if host.hidden_processes > 0 {
         lines.push(format!(

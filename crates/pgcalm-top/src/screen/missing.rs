@@ -9,7 +9,7 @@ use crate::scene::Scene;
 use crate::section::missing;
 
 /// For the host and the chosen instance: what, why, and what to do about it.
-pub fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
+pub(super) fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
     let Some(host) = scene.host else { return };
     let instance = scene.instance();
     let mut lines = vec![Line::default()];

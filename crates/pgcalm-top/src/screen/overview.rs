@@ -19,7 +19,7 @@ const FIGURES_WIDTH: u16 = 92;
 const LIST_PART: u16 = 5;
 
 /// Draws the page.
-pub fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
+pub(super) fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
     let Some(host) = scene.host else { return };
     let Some(chosen) = scene.state.chosen(&names(host)) else {
         draw_nothing(frame, area, scene);

@@ -11,7 +11,7 @@ use crate::state::Page;
 const LATE_INTERVALS: f64 = 5.0;
 
 /// Name, pages, and the moment: live, or how long ago.
-pub fn line(scene: &Scene, width: usize) -> Line<'static> {
+pub(super) fn line(scene: &Scene, width: usize) -> Line<'static> {
     let mut left = vec![Span::styled("pgcalm top", scene.palette.heading()), Span::raw("  ")];
     for (at, page) in Page::ALL.iter().enumerate() {
         let style = if *page == scene.state.page { scene.palette.selected() } else { scene.palette.secondary() };

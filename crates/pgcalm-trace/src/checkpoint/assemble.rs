@@ -15,7 +15,7 @@ const ERRNO_UNKNOWN: i64 = 4096;
 
 /// A checkpoint that has ended, or not yet.
 #[derive(Debug)]
-pub struct Building {
+pub(super) struct Building {
     /// What is known of it.
     pub checkpoint: Checkpoint,
     /// CLOCK_MONOTONIC of its start, ns.
@@ -59,7 +59,7 @@ impl Building {
     }
 
     /// A checkpoint that is known by other means, from start to end.
-    pub fn known(checkpoint: Checkpoint, start_ns: u64, end_ns: u64) -> Self {
+    pub(super) fn known(checkpoint: Checkpoint, start_ns: u64, end_ns: u64) -> Self {
         Self {
             checkpoint,
             start_ns,
@@ -144,13 +144,13 @@ impl Building {
     }
 
     /// The fsync calls, if they could be seen.
-    pub fn set_syncs(&mut self) {
+    pub(super) fn set_syncs(&mut self) {
         self.checkpoint.sync = Some(std::mem::take(&mut self.sync).to_model());
         self.checkpoint.other_syncs = Some(std::mem::take(&mut self.other).to_model());
     }
 
     /// Each file's fsync calls and flush hints, if they could be seen.
-    pub fn set_files(&mut self, hints: &[FileHints]) {
+    pub(super) fn set_files(&mut self, hints: &[FileHints]) {
         let mut files = self.files.take().unwrap_or_default();
         for hints in hints {
             files.take_hints(hints);
@@ -159,7 +159,7 @@ impl Building {
     }
 
     /// The transactions around it, out of the seconds at hand.
-    pub fn set_transactions(&mut self, history: &[SecondCount], around: u64) {
+    pub(super) fn set_transactions(&mut self, history: &[SecondCount], around: u64) {
         let start = self.start_ns / NS_PER_S;
         let end = self.end_ns.unwrap_or(u64::MAX) / NS_PER_S;
         let seconds = history
@@ -208,7 +208,7 @@ impl SyncsBuilder {
 
 /// Checkpoints out of a stream of events.
 #[derive(Debug, Default)]
-pub struct Assembler {
+pub(super) struct Assembler {
     /// Whether each file is told.
     files: bool,
     open: Option<Building>,
@@ -217,12 +217,12 @@ pub struct Assembler {
 
 impl Assembler {
     /// Before any event; `files` is whether each file is told.
-    pub fn new(files: bool) -> Self {
+    pub(super) fn new(files: bool) -> Self {
         Self { files, ..Self::default() }
     }
 
     /// Takes an event; returns the checkpoint that it ends. Events of a checkpoint whose start was not seen are left out.
-    pub fn take(&mut self, event: &Event) -> Option<Building> {
+    pub(super) fn take(&mut self, event: &Event) -> Option<Building> {
         let starts = match event.kind {
             Kind::CheckpointStart => true,
             Kind::BufferCheckpointStart => self.open.as_ref().is_none_or(|open| open.checkpoint.restartpoint),
@@ -248,12 +248,12 @@ impl Assembler {
     }
 
     /// The checkpoint under way, which is then forgotten.
-    pub fn take_open(&mut self) -> Option<Building> {
+    pub(super) fn take_open(&mut self) -> Option<Building> {
         self.open.take()
     }
 
     /// When the checkpoint under way began.
-    pub fn open_since_ns(&self) -> Option<u64> {
+    pub(super) fn open_since_ns(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.start_ns)
     }
 }

@@ -7,11 +7,11 @@ use crate::probes::checkpoint::{Event, FileHints};
 
 /// Files by their paths.
 #[derive(Debug, Default)]
-pub struct FileBook(HashMap<String, FileTimes>);
+pub(super) struct FileBook(HashMap<String, FileTimes>);
 
 impl FileBook {
     /// Takes an fsync.
-    pub fn take_fsync(&mut self, event: &Event) {
+    pub(super) fn take_fsync(&mut self, event: &Event) {
         let time_ms = event.arguments[0].max(0) as f64 / 1e6;
         let file = self.file(&event.path);
         file.fsyncs += 1;
@@ -20,7 +20,7 @@ impl FileBook {
     }
 
     /// Takes a file's flush hints.
-    pub fn take_hints(&mut self, hints: &FileHints) {
+    pub(super) fn take_hints(&mut self, hints: &FileHints) {
         let ms = |ns: u64| ns as f64 / 1e6;
         let file = self.file(&hints.path);
         file.flush_hints += hints.count;
@@ -33,7 +33,7 @@ impl FileBook {
     }
 
     /// The one that took longest first.
-    pub fn into_model(self) -> Vec<FileTimes> {
+    pub(super) fn into_model(self) -> Vec<FileTimes> {
         let mut files: Vec<FileTimes> = self.0.into_values().collect();
         files.sort_by(|a, b| b.total_ms().total_cmp(&a.total_ms()).then_with(|| a.path.cmp(&b.path)));
         files

@@ -32,7 +32,7 @@ const LAST_CHECKPOINT: &str = "SELECT redo_lsn::text || checkpoint_lsn::text, \
 /// Traces by the server's log, or by its views, or both. `reason` is why the probes are out of reach.
 ///
 /// With neither a log that can be read nor --connect nothing is left: [`Failure::Host`] with that reason.
-pub fn run(
+pub(super) fn run(
     target: &Target,
     options: &Options,
     stop: &Stop,

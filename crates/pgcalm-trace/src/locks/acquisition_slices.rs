@@ -15,12 +15,12 @@ use crate::random::Random;
 use crate::session::Session;
 
 /// How long the probes stay in a process.
-pub const SLICE: Duration = Duration::from_millis(50);
+pub(super) const SLICE: Duration = Duration::from_millis(50);
 /// From the begin of one slice to that of the next.
-pub const STEP: Duration = Duration::from_millis(250);
+pub(super) const STEP: Duration = Duration::from_millis(250);
 
 /// Acquisitions by lock.
-pub type Acquisitions = ByTime<HashMap<Lock, f64>>;
+pub(super) type Acquisitions = ByTime<HashMap<Lock, f64>>;
 
 /// What is under way.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl State {
 
 /// The slices of a trace.
 #[derive(Default)]
-pub struct AcquisitionSlices {
+pub(super) struct AcquisitionSlices {
     state: State,
     random: Random,
     /// Time on a processor of each process at the last look, ns.
@@ -60,7 +60,7 @@ pub struct AcquisitionSlices {
 
 impl AcquisitionSlices {
     /// Begins and ends slices; returns when it wants to be called again, CLOCK_MONOTONIC in ns.
-    pub fn follow(&mut self, probes: &LockProbes, session: &Session) -> anyhow::Result<u64> {
+    pub(super) fn follow(&mut self, probes: &LockProbes, session: &Session) -> anyhow::Result<u64> {
         let now = monotonic_ns();
         if let Some(due) = self.state.due_ns()
             && now < due

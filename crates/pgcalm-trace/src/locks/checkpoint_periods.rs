@@ -7,7 +7,7 @@ use crate::probes::locks::{Counts, TimedCounts};
 
 /// How long the times are that are told apart, ns.
 #[derive(Debug, Clone, Copy)]
-pub struct Lengths {
+pub(super) struct Lengths {
     /// After a checkpoint.
     pub around_ns: u64,
     /// From its start on.
@@ -18,7 +18,7 @@ pub struct Lengths {
 ///
 /// What is counted within checkpoints, and in their first seconds, grows in no other time. So it does not matter when it is read
 /// after such a time is over, as long as the next one has not begun.
-pub struct CheckpointPeriods {
+pub(super) struct CheckpointPeriods {
     lengths: Lengths,
     /// Of all checkpoints before: within them, and in their first seconds.
     within_before: Counts,
@@ -45,14 +45,14 @@ enum Stage {
 
 impl CheckpointPeriods {
     /// Before any checkpoint.
-    pub fn new(lengths: Lengths) -> Self {
+    pub(super) fn new(lengths: Lengths) -> Self {
         Self { lengths, within_before: Counts::default(), first_before: Counts::default(), last: None }
     }
 
     /// A checkpoint begins, as `line` has it; returns the one before if not all was told of it.
     ///
     /// One that did not end was given up by an error, or its end was dropped: there is nothing to tell of it.
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         line: Box<AroundCheckpoint>,
         time_ns: u64,
@@ -64,7 +64,7 @@ impl CheckpointPeriods {
     }
 
     /// It ends. The end of one that began before the trace tells nothing.
-    pub fn end(&mut self, time_ns: u64, counts: &TimedCounts) {
+    pub(super) fn end(&mut self, time_ns: u64, counts: &TimedCounts) {
         self.end_during(time_ns, counts);
         if let Some(last) = &mut self.last
             && matches!(last.stage, Stage::During)
@@ -75,12 +75,12 @@ impl CheckpointPeriods {
     }
 
     /// Whether something is over by then that [`advance`](Self::advance) can take.
-    pub fn is_due(&self, now_ns: u64) -> bool {
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
         self.is_first_due(now_ns) || self.is_after_due(now_ns)
     }
 
     /// Takes what is over by then; returns the checkpoint once that was the last of it.
-    pub fn advance(&mut self, now_ns: u64, counts: &TimedCounts) -> Option<Box<AroundCheckpoint>> {
+    pub(super) fn advance(&mut self, now_ns: u64, counts: &TimedCounts) -> Option<Box<AroundCheckpoint>> {
         if self.is_first_due(now_ns) {
             self.end_first(now_ns, counts);
         }
@@ -91,7 +91,7 @@ impl CheckpointPeriods {
     }
 
     /// Takes what there is by then, as nothing more will come, and returns the checkpoint.
-    pub fn finish(&mut self, now_ns: u64, counts: &TimedCounts) -> Option<Box<AroundCheckpoint>> {
+    pub(super) fn finish(&mut self, now_ns: u64, counts: &TimedCounts) -> Option<Box<AroundCheckpoint>> {
         self.end_first(now_ns, counts);
         self.end_during(now_ns, counts);
         self.end_after(now_ns, counts);

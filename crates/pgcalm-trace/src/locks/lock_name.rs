@@ -33,17 +33,17 @@ const MODES: [&str; 9] = [
 const LIGHTWEIGHT_MODES: [&str; 3] = ["exclusive", "shared", "until free"];
 
 /// As pg_locks.locktype has it.
-pub fn lock_type(number: u32) -> String {
+pub(super) fn lock_type(number: u32) -> String {
     name(&LOCK_TYPES, number)
 }
 
 /// As pg_locks.mode has it.
-pub fn heavyweight_mode(number: u32) -> String {
+pub(super) fn heavyweight_mode(number: u32) -> String {
     name(&MODES, number)
 }
 
 /// Mode of a lightweight lock.
-pub fn lightweight_mode(number: u32) -> String {
+pub(super) fn lightweight_mode(number: u32) -> String {
     name(&LIGHTWEIGHT_MODES, number)
 }
 

@@ -21,7 +21,7 @@ impl Counts {
 }
 
 /// What was counted from `earlier` to `later`; locks that nobody waited for are left out, unless they were acquired.
-pub fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
+pub(super) fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
     let mut locks: HashMap<&Lock, LockWaits> = HashMap::new();
     for (lock, histogram) in &later.waits {
         let difference = match earlier.waits.get(lock) {
@@ -48,7 +48,7 @@ pub fn between(earlier: &Counts, later: &Counts, seconds: f64) -> Period {
 }
 
 /// The time from one moment to another, both CLOCK_MONOTONIC in ns.
-pub fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+pub(super) fn seconds(from_ns: u64, to_ns: u64) -> f64 {
     to_ns.saturating_sub(from_ns) as f64 / NS_PER_S as f64
 }
 

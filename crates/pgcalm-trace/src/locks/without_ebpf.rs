@@ -23,7 +23,7 @@ const WAITS: &str = "SELECT wait_event_type, wait_event, coalesce(backend_type, 
 /// Samples until something ends it. `reason` is why the probes are out of reach.
 ///
 /// Without --connect nothing is left: [`Failure::Host`] with that reason.
-pub fn run(
+pub(super) fn run(
     target: &Target,
     options: &Options,
     stop: &Stop,

@@ -83,7 +83,7 @@ fn parse<'data, R: ReadRef<'data>>(elf: &object::File<'data, R>) -> anyhow::Resu
     let symbols = elf
         .dynamic_symbols()
         .chain(elf.symbols())
-        .filter(|symbol| symbol.is_definition())
+        .filter(object::ObjectSymbol::is_definition)
         .filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())))
         .collect();
     Ok(Notes { sites, symbols })

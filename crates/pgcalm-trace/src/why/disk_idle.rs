@@ -8,7 +8,7 @@ use crate::disks;
 
 /// Looks at disks, once for each sample.
 #[derive(Debug)]
-pub struct DiskIdle {
+pub(crate) struct DiskIdle {
     root: HostRoot,
     disk_of_partition: HashMap<u32, u32>,
     known: HashMap<u32, bool>,
@@ -18,7 +18,7 @@ pub struct DiskIdle {
 
 impl DiskIdle {
     /// For the disks of a host.
-    pub fn new(root: &HostRoot) -> Self {
+    pub(crate) fn new(root: &HostRoot) -> Self {
         Self {
             root: root.clone(),
             disk_of_partition: disks::partitions(root),
@@ -28,7 +28,7 @@ impl DiskIdle {
     }
 
     /// Another sample begins.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.known.clear();
     }
 
@@ -36,7 +36,7 @@ impl DiskIdle {
     ///
     /// A bio over its limit waits before it becomes a request (block/blk-throttle.c), so who waits for such a disk waits
     /// for the throttle. The file inflight of sysfs has reads and writes (Documentation/ABI/stable/sysfs-block).
-    pub fn is_idle_holding_back(&mut self, device: u32, bios: u64) -> bool {
+    pub(crate) fn is_idle_holding_back(&mut self, device: u32, bios: u64) -> bool {
         let device = self.disk_of_partition.get(&device).copied().unwrap_or(device);
         let most = self.held_back.entry(device).or_default();
         *most = bios.max(*most);
@@ -49,7 +49,7 @@ impl DiskIdle {
     }
 
     /// The most bios that were held back at a moment, by disk, since the last call.
-    pub fn take_held_back(&mut self) -> HashMap<u32, u64> {
+    pub(crate) fn take_held_back(&mut self) -> HashMap<u32, u64> {
         std::mem::take(&mut self.held_back)
     }
 }

@@ -9,13 +9,13 @@ const FEWEST: usize = 3;
 
 /// The last values of a figure.
 #[derive(Debug, Default)]
-pub struct History {
+pub(super) struct History {
     values: VecDeque<f64>,
 }
 
 impl History {
     /// Adds the newest.
-    pub fn push(&mut self, value: f64) {
+    pub(super) fn push(&mut self, value: f64) {
         self.values.push_back(value);
         if self.values.len() > LENGTH {
             self.values.pop_front();
@@ -23,7 +23,7 @@ impl History {
     }
 
     /// The median; none of fewer than three.
-    pub fn median(&self) -> Option<f64> {
+    pub(super) fn median(&self) -> Option<f64> {
         if self.values.len() < FEWEST {
             return None;
         }

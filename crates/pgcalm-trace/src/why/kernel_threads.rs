@@ -11,7 +11,7 @@ const NAMES: [&str; 4] = ["jbd2/", "xfsaild/", "xfs-", "kworker/"];
 const KTHREADD: i32 = 2;
 
 /// Those that sleep uninterruptibly at the moment, with their stacks.
-pub fn sleeping(root: &HostRoot) -> Vec<KernelThread> {
+pub(super) fn sleeping(root: &HostRoot) -> Vec<KernelThread> {
     process::table(root)
         .unwrap_or_default()
         .into_iter()

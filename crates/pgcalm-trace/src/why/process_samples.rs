@@ -12,7 +12,7 @@ use crate::waits;
 use crate::waits::{Activity, Charge, ChargeKey};
 
 /// Records, page images and bytes that were inserted into WAL.
-pub type WalUsage = [u64; 3];
+pub(crate) type WalUsage = [u64; 3];
 
 /// What a process did at a moment; `struct process_sample` of bpf/process_sample.bpf.h, stack and disk looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +257,7 @@ fn add_since(sum: &mut WalUsage, now: &WalUsage, before: &WalUsage) {
 
 /// Stacks by numbers of our own, so that equal ones are looked up once.
 #[derive(Debug, Default)]
-pub struct StackNumbers {
+pub(crate) struct StackNumbers {
     numbers: HashMap<Vec<u8>, u32>,
     stacks: Vec<Vec<u8>>,
 }
@@ -267,7 +267,7 @@ const MAX_STACKS: usize = 16384;
 
 impl StackNumbers {
     /// The number of a stack; [`waits::NO_STACK`] if there are too many.
-    pub fn number(&mut self, stack: Vec<u8>) -> u64 {
+    pub(crate) fn number(&mut self, stack: Vec<u8>) -> u64 {
         if let Some(number) = self.numbers.get(&stack) {
             return u64::from(*number);
         }
@@ -281,7 +281,7 @@ impl StackNumbers {
     }
 
     /// The addresses of a stack.
-    pub fn stack(&self, number: u32) -> Option<Vec<u8>> {
+    pub(crate) fn stack(&self, number: u32) -> Option<Vec<u8>> {
         self.stacks.get(number as usize).cloned()
     }
 }

@@ -14,7 +14,7 @@ use crate::why::{attribution, kernel_threads};
 use crate::{clock, disks, polling};
 
 /// The seconds of a trace, from what can be read at the end of each.
-pub struct Seconds<'a> {
+pub(super) struct Seconds<'a> {
     target: &'a Target,
     views: Option<Views>,
     counters: Counters,
@@ -29,7 +29,7 @@ pub struct Seconds<'a> {
 
 impl<'a> Seconds<'a> {
     /// The first second begins now.
-    pub fn start(target: &'a Target, mut views: Option<Views>, log: Option<ServerLog>) -> anyhow::Result<Self> {
+    pub(super) fn start(target: &'a Target, mut views: Option<Views>, log: Option<ServerLog>) -> anyhow::Result<Self> {
         let counters = match &mut views {
             Some(views) => views.read()?,
             None => Counters::default(),
@@ -48,17 +48,17 @@ impl<'a> Seconds<'a> {
     }
 
     /// When the second at hand began, CLOCK_MONOTONIC in ns.
-    pub fn began_ns(&self) -> u64 {
+    pub(super) fn began_ns(&self) -> u64 {
         self.began_ns
     }
 
     /// Whether the server has ended the connection.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.views.as_ref().is_some_and(Views::is_closed)
     }
 
     /// Ends the second; with a verdict if commits fell below half of the median.
-    pub fn close(
+    pub(super) fn close(
         &mut self,
         ended_ns: u64,
         backends: u32,

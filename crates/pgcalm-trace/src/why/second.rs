@@ -35,7 +35,7 @@ struct Checkpoint {
 }
 
 /// The seconds of a trace.
-pub struct Seconds {
+pub(super) struct Seconds {
     symbols: KernelSymbols,
     stacks: Stacks,
     threshold_ns: u64,
@@ -52,7 +52,12 @@ pub struct Seconds {
 
 impl Seconds {
     /// The first second begins now.
-    pub fn start(why: &mut Why, session: &Session, symbols: KernelSymbols, threshold_ns: u64) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        why: &mut Why,
+        session: &Session,
+        symbols: KernelSymbols,
+        threshold_ns: u64,
+    ) -> anyhow::Result<Self> {
         why.processes.begin();
         let began_ns = monotonic_ns();
         Ok(Self {
@@ -72,7 +77,7 @@ impl Seconds {
     }
 
     /// Notes the events that have arrived.
-    pub fn take_events(&mut self, why: &Why) -> anyhow::Result<()> {
+    pub(super) fn take_events(&mut self, why: &Why) -> anyhow::Result<()> {
         for event in why.take_events()? {
             match event {
                 Event::CheckpointStart(start_ns) => {
@@ -92,7 +97,7 @@ impl Seconds {
     }
 
     /// Ends the second now; with a verdict if it calls for one.
-    pub fn close(&mut self, why: &mut Why, session: &Session) -> anyhow::Result<(Second, Option<Verdict>)> {
+    pub(super) fn close(&mut self, why: &mut Why, session: &Session) -> anyhow::Result<(Second, Option<Verdict>)> {
         let charges = why.processes.charge();
         let calls = why.processes.calls();
         let now_ns = monotonic_ns();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn of(frames: &[&str], operation: Operation, file: FileKind, throttled: bool) -> Cause {
-        let frames: Vec<String> = frames.iter().map(|frame| frame.to_string()).collect();
+        let frames: Vec<String> = frames.iter().map(std::string::ToString::to_string).collect();
         cause(&frames, operation, file, throttled)
     }
 

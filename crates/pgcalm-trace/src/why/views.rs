@@ -11,7 +11,7 @@ const TRANSACTIONS: &str = "SELECT sum(xact_commit)::int8, sum(xact_rollback)::i
 
 /// Counters of the server since its statistics were reset.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counters {
+pub(super) struct Counters {
     /// Transactions committed, those of this session among them.
     pub commits: i64,
     /// Transactions aborted.
@@ -20,24 +20,24 @@ pub struct Counters {
 }
 
 /// A connection that reads them.
-pub struct Views {
+pub(super) struct Views {
     client: Client,
     version: Version,
 }
 
 impl Views {
     /// Connects; see [`connection::address`].
-    pub fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
+    pub(super) fn connect(target: &Target, connect: &str) -> anyhow::Result<Self> {
         Ok(Self { client: connection::connect(target, connect)?, version: Version::of_major(target.major as i32) })
     }
 
     /// Whether the server has ended the session.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
     /// The counters now.
-    pub fn read(&mut self) -> anyhow::Result<Counters> {
+    pub(super) fn read(&mut self) -> anyhow::Result<Counters> {
         let row = self.client.query_one(TRANSACTIONS, &[]).context("read the numbers of transactions")?;
         Ok(Counters {
             commits: row.get(0),
@@ -49,7 +49,7 @@ impl Views {
 
 impl Counters {
     /// What was added since `before`; nothing after a reset of the statistics.
-    pub fn since(&self, before: &Self) -> Difference {
+    pub(super) fn since(&self, before: &Self) -> Difference {
         let difference = |now: i64, before: i64| u64::try_from(now - before).unwrap_or(0);
         Difference {
             commits: difference(self.commits, before.commits),
@@ -71,7 +71,7 @@ impl Counters {
 
 /// What a time has added.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
+pub(super) struct Difference {
     /// Transactions committed.
     pub commits: u64,
     /// Transactions aborted.

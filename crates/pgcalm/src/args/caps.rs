@@ -8,7 +8,7 @@ use pgcalm_host::quantity::{Limit, PER_SECOND, Size, number};
 use pgcalm_postgres::Wanted;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct WriteCaps {
+pub(crate) struct WriteCaps {
     /// Write operations per second, or none for no limit.
     #[arg(long, value_name = "N|none")]
     pub write_iops: Option<Limit<u32>>,
@@ -18,7 +18,7 @@ pub struct WriteCaps {
 }
 
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct ReadCaps {
+pub(crate) struct ReadCaps {
     /// Read operations per second, or none for no limit.
     #[arg(long, value_name = "N|none")]
     pub read_iops: Option<Limit<u32>>,
@@ -30,7 +30,7 @@ pub struct ReadCaps {
 /// Of the disk of the data, as its user knows them: a cloud volume's are nowhere on the host.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Caps of the disk of the data")]
-pub struct DiskCaps {
+pub(crate) struct DiskCaps {
     #[command(flatten)]
     pub shared: SharedCaps,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct DiskCaps {
 /// Those that reads and writes share.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Caps of the disk of the data")]
-pub struct SharedCaps {
+pub(crate) struct SharedCaps {
     /// Operations per second that reads and writes share, e.g. 3000 on gp3 [default: what is found].
     ///
     /// Found are the limits of control groups, and what pg_calm is set to. A cloud volume's are nowhere on the host.
@@ -53,7 +53,7 @@ pub struct SharedCaps {
 
 impl DiskCaps {
     /// What is to be looked at of a server with these caps; for how long the host is watched.
-    pub fn collect(self, wanted: Wanted<'_>, sample: Duration) -> collect::Options {
+    pub(crate) fn collect(self, wanted: Wanted<'_>, sample: Duration) -> collect::Options {
         let (write_iops, write_bandwidth) = self.of_writes();
         collect::Options {
             connect: wanted.connect.map(str::to_string),
@@ -67,7 +67,7 @@ impl DiskCaps {
     }
 
     /// What writes may have at most, if anything was said: their own cap or the shared one, whichever is less.
-    pub fn of_writes(self) -> (Option<Option<u64>>, Option<Option<u64>>) {
+    pub(crate) fn of_writes(self) -> (Option<Option<u64>>, Option<Option<u64>>) {
         let least = |own: Option<Option<u64>>, shared: Option<u64>| match shared {
             Some(shared) => Some(Some(own.flatten().map_or(shared, |own| own.min(shared)))),
             None => own,

@@ -11,7 +11,7 @@ use crate::output;
 
 /// Without --apply nothing is changed.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct ChangeArgs {
+pub(crate) struct ChangeArgs {
     /// Show every change that --apply would make, and make none.
     #[arg(long, group = "change")]
     pub plan: bool,
@@ -25,7 +25,7 @@ pub struct ChangeArgs {
 
 impl ChangeArgs {
     /// Fails if there is nobody to be asked.
-    pub fn check(self) -> anyhow::Result<()> {
+    pub(crate) fn check(self) -> anyhow::Result<()> {
         if self.apply && !self.yes && !io::stdin().is_terminal() {
             return Err(Failure::Usage(
                 "--apply asks before it changes anything, and standard input is no terminal; give --yes".to_string(),
@@ -37,7 +37,7 @@ impl ChangeArgs {
 
     /// Whether the changes in `text` are to be made; asks unless told not to. On standard error: standard output may be a
     /// file.
-    pub fn agreed(self, text: &str) -> anyhow::Result<bool> {
+    pub(crate) fn agreed(self, text: &str) -> anyhow::Result<bool> {
         if self.yes || !self.apply {
             return Ok(self.apply);
         }

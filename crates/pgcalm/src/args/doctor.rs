@@ -13,7 +13,7 @@ use super::server::ServerArgs;
 use super::time;
 
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub server: ServerArgs,
     /// How long rates of WAL and disks are measured; 0: not at all.

@@ -8,7 +8,7 @@ use super::server::ConnectList;
 use super::time;
 
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// Address for HTTP: metrics at /metrics, and at /alive whether a probe should leave a server alone [default: 127.0.0.1:9187, or none with --textfile].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use pgcalm_doctor::report::Severity;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct FailOnArg {
+pub(crate) struct FailOnArg {
     /// End with exit code 5 if something is found that is this bad, or worse.
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,
@@ -34,7 +34,7 @@ impl From<FailOn> for Severity {
 
 /// What the option says was found.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     severity: Severity,
     count: usize,
 }
@@ -50,7 +50,7 @@ impl fmt::Display for Found {
 
 impl FailOnArg {
     /// An error if any of `found` is as bad as was said.
-    pub fn judge(self, found: impl IntoIterator<Item = Severity>) -> Result<(), Found> {
+    pub(crate) fn judge(self, found: impl IntoIterator<Item = Severity>) -> Result<(), Found> {
         let Some(fail_on) = self.fail_on else {
             return Ok(());
         };

@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Of the hidden verb that the packaging calls.
 #[derive(Debug, Args)]
-pub struct GenerateArgs {
+pub(crate) struct GenerateArgs {
     /// Write man pages into this directory, one per verb.
     #[arg(long, value_name = "DIR", required_unless_present = "completions")]
     pub man: Option<PathBuf>,

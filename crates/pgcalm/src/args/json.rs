@@ -8,7 +8,7 @@ use clap::Args;
 const STANDARD_OUTPUT: &str = "-";
 
 #[derive(Debug, Clone, Default, Args)]
-pub struct JsonArg {
+pub(crate) struct JsonArg {
     /// Write JSON: into FILE, beside the text; without FILE, or as -, to standard output instead of the text.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD_OUTPUT)]
     pub json: Option<PathBuf>,
@@ -16,12 +16,12 @@ pub struct JsonArg {
 
 impl JsonArg {
     /// The file that it goes into, if it is one.
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.json.as_deref().filter(|file| *file != Path::new(STANDARD_OUTPUT))
     }
 
     /// Whether it takes the place of the text.
-    pub fn replaces_text(&self) -> bool {
+    pub(crate) fn replaces_text(&self) -> bool {
         self.json.is_some() && self.file().is_none()
     }
 }

@@ -11,7 +11,7 @@ use super::time;
 use super::time::DurationArg;
 
 #[derive(Debug, Args)]
-pub struct LagArgs {
+pub(crate) struct LagArgs {
     #[command(flatten)]
     pub server: ServerArgs,
     /// Time between samples, 0.1 s to 1 h.

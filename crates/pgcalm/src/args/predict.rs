@@ -12,7 +12,7 @@ use super::server::ServerArgs;
 use super::time;
 
 #[derive(Debug, Args)]
-pub struct PredictArgs {
+pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub server: ServerArgs,
     /// For how long it is looked at, 5 s to 1 d; a checkpoint interval at least, for certainty.

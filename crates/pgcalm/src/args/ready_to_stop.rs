@@ -10,7 +10,7 @@ use super::server::ServerArgs;
 use super::time;
 
 #[derive(Debug, Args)]
-pub struct ReadyToStopArgs {
+pub(crate) struct ReadyToStopArgs {
     /// How long a fast stop may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time::some)]
     pub within: Duration,

@@ -13,14 +13,14 @@ use super::time;
 
 /// Where the record is.
 #[derive(Debug, Clone, Args)]
-pub struct DirArg {
+pub(crate) struct DirArg {
     /// Directory of the record, or a file that --export wrote.
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     pub dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub dir: DirArg,
     /// What is older is removed.
@@ -40,7 +40,7 @@ pub struct RecordArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct IncidentsArgs {
+pub(crate) struct IncidentsArgs {
     #[command(flatten)]
     pub dir: DirArg,
     /// Only those from this time on, e.g. 03:12, "yesterday 03:12", "2 hours ago" or "2026-11-27 03:12" [default: all].
@@ -51,7 +51,7 @@ pub struct IncidentsArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct IncidentArgs {
+pub(crate) struct IncidentArgs {
     /// Its number, as pgcalm incidents lists it.
     #[arg(value_name = "ID", value_parser = |text: &str| COUNT.read(text))]
     pub id: u64,

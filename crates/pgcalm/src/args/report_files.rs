@@ -7,7 +7,7 @@ use clap::Args;
 use super::json::JsonArg;
 
 #[derive(Debug, Clone, Args)]
-pub struct ReportFiles {
+pub(crate) struct ReportFiles {
     #[command(flatten)]
     pub json: JsonArg,
     /// Write the report as one HTML file.

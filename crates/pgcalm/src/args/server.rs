@@ -5,7 +5,7 @@ use pgcalm_postgres::Wanted;
 
 /// At most one of them is given.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// The server, as a connection string of libpq's or a URI, e.g. "host=db1 user=monitor" [default: the only server of
     /// this host].
     ///
@@ -17,14 +17,14 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    pub fn wanted(&self) -> Wanted<'_> {
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
         Wanted { connect: self.connect.as_deref(), instance: self.instance.instance.as_deref() }
     }
 }
 
 /// Of verbs that watch all servers.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ConnectList {
+pub(crate) struct ConnectList {
     /// A server, as a connection string of libpq's or a URI, e.g. "host=db1 user=monitor"; may be repeated [default: all
     /// servers of this host, those that are started later, too].
     ///
@@ -36,7 +36,7 @@ pub struct ConnectList {
 }
 
 #[derive(Debug, Clone, Default, Args)]
-pub struct InstanceArg {
+pub(crate) struct InstanceArg {
     /// A server of this host: its data directory, its port, or the process id of its postmaster.
     #[arg(long, value_name = "INSTANCE")]
     pub instance: Option<String>,

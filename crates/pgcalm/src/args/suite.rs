@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::report_files::ReportFiles;
 
 #[derive(Debug, Args)]
-pub struct SuiteArgs {
+pub(crate) struct SuiteArgs {
     /// The suite, a TOML file; docs/guides/lab.md has the format, bench/suites those of this project.
     /// {suite} in a value is replaced by its directory.
     #[arg(value_name = "FILE.toml")]
@@ -49,14 +49,14 @@ pub struct SuiteArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FailOnVerdict {
+pub(crate) enum FailOnVerdict {
     /// In mean TPS, worst second, p99.9 or longest transaction, beyond the spread of the runs.
     Worse,
 }
 
 /// An option of a row given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowOption {
+pub(crate) struct RowOption {
     /// Without the dashes.
     pub name: String,
     pub value: String,

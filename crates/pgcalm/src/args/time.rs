@@ -8,23 +8,23 @@ use pgcalm_host::quantity::{INTERVAL, SOME_TIME, TIME};
 
 /// How long a verb goes on.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct DurationArg {
+pub(crate) struct DurationArg {
     /// Stop after this time, e.g. 60, 90s, 5min or 1h [default: Ctrl-C].
     #[arg(long, value_name = "TIME", value_parser = some)]
     pub duration: Option<Duration>,
 }
 
 /// A time that is not zero.
-pub fn some(text: &str) -> Result<Duration, String> {
+pub(crate) fn some(text: &str) -> Result<Duration, String> {
     quantity::time(SOME_TIME, text)
 }
 
 /// A time; 0 may mean: not at all.
-pub fn any(text: &str) -> Result<Duration, String> {
+pub(crate) fn any(text: &str) -> Result<Duration, String> {
     quantity::time(TIME, text)
 }
 
 /// The time between two looks.
-pub fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     quantity::time(INTERVAL, text)
 }

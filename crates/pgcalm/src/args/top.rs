@@ -10,7 +10,7 @@ use super::server::{ConnectList, InstanceArg};
 use super::time;
 
 /// How the manual and `--help` go on after the options.
-pub const AFTER_HELP: &str = "\
+pub(crate) const AFTER_HELP: &str = "\
 Keys:
   ?                 all keys, and what the picture's signs mean
   Up Down           previous, next instance
@@ -27,7 +27,7 @@ Environment:
   PGHOST, ...       what --connect leaves out, as with psql: docs/operate/integrations.md";
 
 #[derive(Debug, Args)]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// Print one picture as text to standard output, and end.
     ///
     /// Everything that the overview can have for the chosen instance, however long, then all that is missing with the

@@ -15,7 +15,7 @@ use super::time;
 use super::time::DurationArg;
 
 #[derive(Debug, Subcommand)]
-pub enum TraceVerb {
+pub(crate) enum TraceVerb {
     /// Each checkpoint, phase by phase and file by file, with the transactions around it.
     #[command(before_help = "Example: sudo pgcalm trace checkpoint --count 1")]
     Checkpoint(TraceCheckpointArgs),
@@ -35,7 +35,7 @@ pub enum TraceVerb {
 
 /// What every trace takes.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     pub instance: InstanceArg,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct RunArgs {
 
 /// Of traces that also ask the server. Unlike with other verbs, without it nothing is asked.
 #[derive(Debug, Args)]
-pub struct AskArg {
+pub(crate) struct AskArg {
     /// The server, as a connection string of libpq's or a URI, which may be empty; it is asked, too, for names of relations,
     /// and for what eBPF can't tell where that can't be used [default: the server is not asked].
     ///
@@ -60,7 +60,7 @@ pub struct AskArg {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceCheckpointArgs {
+pub(crate) struct TraceCheckpointArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many checkpoints [default: no limit].
@@ -80,7 +80,7 @@ pub struct TraceCheckpointArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceLocksArgs {
+pub(crate) struct TraceLocksArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many checkpoints [default: no limit].
@@ -103,7 +103,7 @@ pub struct TraceLocksArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceWhyArgs {
+pub(crate) struct TraceWhyArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Give a verdict, too, when a backend stays longer than this in one system call.
@@ -124,7 +124,7 @@ pub struct TraceWhyArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceIoArgs {
+pub(crate) struct TraceIoArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Report each time of this length, too, 0.1 s to 1 h [default: only the total].
@@ -133,7 +133,7 @@ pub struct TraceIoArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceConnectArgs {
+pub(crate) struct TraceConnectArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Stop after this many connections [default: no limit].

@@ -7,7 +7,7 @@ use pgcalm_lab::{DEFAULT_VOLUME_DIR, Size};
 use pgcalm_volume::Volume;
 
 #[derive(Debug, Args)]
-pub struct VolumeArgs {
+pub(crate) struct VolumeArgs {
     /// The volume: a profile, and what is changed of it, e.g. gp3:iops=6000,bandwidth=250MB.
     ///
     /// Keys: size (where limits depend on it), iops, bandwidth (shared by reads and writes), read_iops, write_iops,

@@ -10,7 +10,7 @@ use super::json::JsonArg;
 use super::server::ServerArgs;
 
 #[derive(Debug, Args)]
-pub struct WarmArgs {
+pub(crate) struct WarmArgs {
     /// Keep which ranges of which files are cached now.
     #[arg(long, required_unless_present = "restore", conflicts_with_all = ["restore", "limit", "rate", "iops", "bandwidth"])]
     pub save: bool,

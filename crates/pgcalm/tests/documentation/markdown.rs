@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Lines outside of code blocks.
-pub fn prose(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     text.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");
@@ -18,7 +18,7 @@ fn without_code(line: &str) -> String {
 }
 
 /// Targets of links and images.
-pub fn links(text: &str) -> Vec<String> {
+pub(crate) fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {
         let line = without_code(line);
@@ -45,7 +45,7 @@ fn anchor(heading: &str) -> Option<String> {
 }
 
 /// Headings with their texts as they are shown.
-pub fn headings(text: &str) -> Vec<String> {
+pub(crate) fn headings(text: &str) -> Vec<String> {
     prose(text)
         .filter(|line| line.starts_with('#'))
         .map(|line| {
@@ -62,12 +62,12 @@ pub fn headings(text: &str) -> Vec<String> {
         .collect()
 }
 
-pub fn anchors(text: &str) -> BTreeSet<String> {
+pub(crate) fn anchors(text: &str) -> BTreeSet<String> {
     headings(text).iter().filter_map(|heading| anchor(heading)).collect()
 }
 
 /// The part below a heading that has this anchor, up to the next one of its level or above.
-pub fn section(text: &str, wanted: &str) -> Option<String> {
+pub(crate) fn section(text: &str, wanted: &str) -> Option<String> {
     let mut found: Option<(usize, String)> = None;
     let mut code = false;
     for line in text.lines() {
@@ -90,7 +90,7 @@ pub fn section(text: &str, wanted: &str) -> Option<String> {
     found.map(|(_, section)| section)
 }
 
-pub fn words(text: &str) -> usize {
+pub(crate) fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 

@@ -51,12 +51,12 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
     points.sort();
     points.dedup();
     assert_eq!(points.len(), 9, "{points:?}");
-    assert!(report.cycles.iter().all(|cycle| cycle.is_sound()));
+    assert!(report.cycles.iter().all(pgcalm_lab::archive_crash::report::Cycle::is_sound));
     assert!(report.cycles.iter().all(|cycle| cycle.recovery_s.is_some()));
     assert!(report.stopped() > 0);
     // Seven before each power cut, one after each recovery.
     assert!(report.cycles[9].segments >= 80, "{:?}", report.cycles[9]);
-    assert!(report.controls.iter().all(|control| control.detected()));
+    assert!(report.controls.iter().all(pgcalm_lab::archive_crash::report::Control::detected));
     assert_eq!(report.controls.len(), 1);
 
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();

@@ -92,7 +92,7 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
     assert!(stdout.contains("control: detected loss as it must"), "{stdout}");
     let mut report = read(&json);
     assert_eq!(report.controls.len(), 2);
-    assert!(report.controls.iter().all(|control| control.detected()));
+    assert!(report.controls.iter().all(pgcalm_lab::torture::report::Control::detected));
 
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(String::from_utf8(shown.stdout).unwrap(), stdout);

@@ -4,7 +4,7 @@
 mod unit;
 
 #[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
-pub mod support;
+pub(crate) mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -18,7 +18,7 @@ use pgcalm_host::Failure;
 const SCANS: u32 = 100;
 
 /// The processes of the instance that are neither in the group nor among those already moved, parents first.
-pub fn moves(
+pub(super) fn moves(
     root: &HostRoot,
     hierarchy: &Hierarchy,
     state: &State,
@@ -43,7 +43,7 @@ pub fn moves(
 }
 
 /// Does it, and undoes what was done if a step fails or `interrupted` says so.
-pub fn apply(
+pub(super) fn apply(
     root: &HostRoot,
     hierarchy: &Hierarchy,
     plan: &Plan,

@@ -17,7 +17,7 @@ use crate::isolate::{Setting, inventory, state};
 use pgcalm_host::Failure;
 
 /// What is to be done, and the note of it.
-pub struct Plan {
+pub(super) struct Plan {
     /// Before any process moves.
     pub before: Vec<Step>,
     /// After all have.
@@ -28,7 +28,7 @@ pub struct Plan {
 
 impl Plan {
     /// Notes that the limits end with this process.
-    pub fn hold(&mut self, root: &HostRoot) -> anyhow::Result<()> {
+    pub(super) fn hold(&mut self, root: &HostRoot) -> anyhow::Result<()> {
         if self.state.complete {
             return Err(Failure::Usage(format!(
                 "--hold: limits on {} are set already, and would end with this command; clear them first, or change them \
@@ -43,7 +43,7 @@ impl Plan {
 }
 
 /// Plans it without changing anything.
-pub fn plan(
+pub(super) fn plan(
     inventory: &Inventory,
     hierarchy: &Hierarchy,
     instance: &Instance,

@@ -4,7 +4,7 @@ use crate::report::Severity;
 use crate::rules::{Rule, checkpoint, features, stop};
 
 /// In the order of findings.
-pub const RULES: &[Rule] = &[
+pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "log-checkpoints-off",
         severity: Severity::Blind,

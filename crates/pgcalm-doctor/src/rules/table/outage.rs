@@ -4,7 +4,7 @@ use crate::report::Severity;
 use crate::rules::{Rule, archive, checkpoint, disk, memory, replication, stop, wal};
 
 /// In the order of findings.
-pub const RULES: &[Rule] = &[
+pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "fsync-off",
         severity: Severity::Outage,

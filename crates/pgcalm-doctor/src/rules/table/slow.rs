@@ -4,7 +4,7 @@ use crate::report::Severity;
 use crate::rules::{Rule, checkpoint, dirty, disk, hazard, memory, module, stop, wal};
 
 /// In the order of findings.
-pub const RULES: &[Rule] = &[
+pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "device-dirty-share",
         severity: Severity::Slow,

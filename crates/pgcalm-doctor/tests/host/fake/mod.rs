@@ -9,21 +9,21 @@ use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::facts::{DiskRates, Facts, FileSystem, Grace, Sample, Server, Setting, Slot, Standby};
 use pgcalm_host::HostRoot;
 
-pub const MIB: u64 = 1 << 20;
-pub const GIB: u64 = 1 << 30;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
 
 /// Group of the server's service.
-pub const SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
+pub(crate) const SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
 const MEMBERSHIP: &str = "0::/system.slice/pg.service\n";
 
 /// Data on sda1, WAL on sdb1, both ext4; cgroup v2; the server is 70, a child of it 71.
-pub struct Host {
+pub(crate) struct Host {
     _dir: tempfile::TempDir,
     pub root: HostRoot,
 }
 
 impl Host {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path());
         let host = Self { _dir: dir, root };
@@ -80,36 +80,36 @@ impl Host {
         host
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.root.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.root.path(path)).unwrap()
     }
 
-    pub fn link(&self, path: &str, target: &str) {
+    pub(crate) fn link(&self, path: &str, target: &str) {
         let path = self.root.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
         symlink(target, path).unwrap();
     }
 
-    pub fn sysctl(&self, name: &str, value: u64) {
+    pub(crate) fn sysctl(&self, name: &str, value: u64) {
         self.write(&format!("proc/sys/vm/{name}"), &format!("{value}\n"));
     }
 
     /// The options of the ext4 on the first partition of a disk.
-    pub fn ext4(&self, disk: &str, options: &str) {
+    pub(crate) fn ext4(&self, disk: &str, options: &str) {
         let pid = if disk == "sda" { 98 } else { 99 };
         self.write(&format!("proc/fs/ext4/{disk}1/options"), options);
         self.write(&format!("sys/fs/ext4/{disk}1/journal_task"), &format!("{pid}\n"));
         self.write(&format!("proc/{pid}/comm"), &format!("jbd2/{disk}1-8\n"));
     }
 
-    pub fn process(&self, pid: i32, parent: i32, cgroup: &str, cwd: &str) {
+    pub(crate) fn process(&self, pid: i32, parent: i32, cgroup: &str, cwd: &str) {
         self.write(
             &format!("proc/{pid}/stat"),
             &format!("{pid} (postgres) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid}5 0\n"),
@@ -122,14 +122,14 @@ impl Host {
     }
 
     /// The data directory's file system; WAL's stays ext4.
-    pub fn mounts(&self, pid: i32, data: &str) {
+    pub(crate) fn mounts(&self, pid: i32, data: &str) {
         self.write(
             &format!("proc/{pid}/mountinfo"),
             &format!("1 0 8:1 / / rw - {data} /dev/sda1 rw\n2 1 8:17 / /wal rw - ext4 /dev/sdb1 rw\n"),
         );
     }
 
-    pub fn server(&self, pid: i32, data: &str, port: u16) {
+    pub(crate) fn server(&self, pid: i32, data: &str, port: u16) {
         self.process(pid, 1, MEMBERSHIP, &format!("/{data}"));
         self.write(&format!("{data}/postmaster.pid"), &format!("{pid}\n/{data}\n1\n{port}\n/tmp\n\n"));
         self.write(&format!("{data}/PG_VERSION"), "15\n");
@@ -137,12 +137,12 @@ impl Host {
     }
 
     /// A limit of the service's group on the data's disk.
-    pub fn limit_data(&self) {
+    pub(crate) fn limit_data(&self) {
         self.write(&format!("{SERVICE}/io.max"), "8:0 rbps=max wbps=max riops=max wiops=3000\n");
     }
 
     /// cgroup v1 instead, the server in /db, with a limit in the group of `directory`.
-    pub fn v1(&self, directory: &str) {
+    pub(crate) fn v1(&self, directory: &str) {
         self.write("proc/self/mountinfo", "38 31 0:35 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n");
         for pid in [70, 71] {
             self.write(&format!("proc/{pid}/cgroup"), "7:blkio:/db\n");
@@ -156,7 +156,7 @@ impl Host {
     }
 
     /// Facts of the host, with those of a server that nothing is wrong with, and a cap that an option names.
-    pub fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let options = Options {
             instance: Some("5432".to_string()),
             write_iops: Some(Some(3000)),
@@ -203,7 +203,7 @@ fn rates(disk: &str) -> DiskRates {
 }
 
 /// The views of a server with the defaults of PostgreSQL 15 and archiving.
-pub fn server() -> Server {
+pub(crate) fn server() -> Server {
     let mut server = Server {
         version_num: 150_020,
         system_identifier: "1".into(),
@@ -271,10 +271,10 @@ pub fn server() -> Server {
     server
 }
 
-pub fn slot(name: &str, active: bool, retained: u64) -> Slot {
+pub(crate) fn slot(name: &str, active: bool, retained: u64) -> Slot {
     Slot { name: name.into(), active, wal_status: Some("reserved".into()), retained_bytes: Some(retained) }
 }
 
-pub fn standby(slot: Option<&str>) -> Standby {
+pub(crate) fn standby(slot: Option<&str>) -> Standby {
     Standby { application_name: "near".into(), slot: slot.map(str::to_string) }
 }

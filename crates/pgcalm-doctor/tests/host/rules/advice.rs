@@ -152,7 +152,7 @@ fn each_degraded_state_has_its_way_out() {
             "the writeback worker does not respond: the server's flush hints are obeyed, and nothing waits for it; \
              no cap of the data directory's device is known: pages are only watched"
                 .into(),
-        )
+        );
     });
     let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
     assert!(evidence.contains("/proc/PID/stack"), "{evidence}");
@@ -163,7 +163,7 @@ fn each_degraded_state_has_its_way_out() {
             "circuit breaker: gaps are not bridged, since the device wrote 10.9 times what pages and WAL account for \
              while they were, and 1.2 times while they were not"
                 .into(),
-        )
+        );
     });
     let evidence = find(&judge(&facts), "pg-calm-degraded").evidence.join("\n");
     assert!(evidence.contains("with what the volume allows"), "{evidence}");

@@ -10,7 +10,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
             let who = if contestant.runs.len() > 1 {
                 format!("{} (run {})", printable(&contestant.name), index + 1)
             } else {
-                printable(&contestant.name).to_string()
+                printable(&contestant.name).clone()
             };
             lines.extend(run.troubles.iter().map(|one| line(&who, one)));
         }

@@ -54,7 +54,7 @@ const OLD_CALLS: [(i64, &str, Object); 4] = [
 const OLD_CALLS: [(i64, &str, Object); 0] = [];
 
 /// Name of the system call that process `pid` is in, and the kind of its file; none for a call that is not of interest.
-pub fn of_process(root: &HostRoot, pid: i32) -> Option<(&'static str, Option<String>)> {
+pub(super) fn of_process(root: &HostRoot, pid: i32) -> Option<(&'static str, Option<String>)> {
     let text = root.read(format!("proc/{pid}/syscall")).ok()?;
     let mut fields = text.split_whitespace();
     // `running`, or -1 outside of any.

@@ -4,7 +4,7 @@ use pgcalm_render::number::{MISSING, percent};
 
 use super::{Report, median_error};
 
-/// Names of the figures whose errors [`Point::errors`] gives.
+/// Names of the figures whose errors [`Point::errors`](super::Point::errors) gives.
 pub(super) const FIGURES: [&str; 3] = ["operations per transaction", "bytes per transaction", "TPS"];
 
 /// A sentence for the errors of all points.

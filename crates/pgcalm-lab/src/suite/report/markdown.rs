@@ -30,8 +30,11 @@ pub fn render(report: &Report, old: &str, is_renewed: impl Fn(&Row) -> bool) -> 
     }
     for row in &report.rows {
         let other = row.other();
-        let result =
-            row.report.as_ref().map(|result| result as &dyn Shown).or(other.as_ref().map(|other| other.shown()));
+        let result = row
+            .report
+            .as_ref()
+            .map(|result| result as &dyn Shown)
+            .or(other.as_ref().map(crate::document::Document::shown));
         match result.filter(|_| is_renewed(row)) {
             Some(result) => out.push_str(&format!(
                 "\n## {}\n\n`{}`\n\n```text\n{}```\n",

@@ -201,7 +201,7 @@ pub(super) mod tests {
     use crate::report::Host;
     use crate::torture::report::Control;
 
-    pub fn cycle(number: u32, fs: &str, crash: &str) -> Cycle {
+    pub(crate) fn cycle(number: u32, fs: &str, crash: &str) -> Cycle {
         Cycle {
             number,
             fs: fs.into(),
@@ -220,7 +220,7 @@ pub(super) mod tests {
         }
     }
 
-    pub fn report() -> Report {
+    pub(crate) fn report() -> Report {
         Report {
             scenario: crate::torture::HELP.name.into(),
             host: Host::of_a_test("cgroup-v1-root"),

@@ -13,18 +13,18 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
 /// 2026-11-21 14:00:00 UTC.
-pub const START: u64 = 1_795_269_600;
+pub(crate) const START: u64 = 1_795_269_600;
 
-pub const GB: u64 = 1 << 30;
-pub const MB: u64 = 1 << 20;
+pub(crate) const GB: u64 = 1 << 30;
+pub(crate) const MB: u64 = 1 << 20;
 
 /// Two minutes of samples, the last of which is shown unless the state says otherwise.
-pub fn history(sample: impl Fn(u64) -> Host) -> Vec<Host> {
+pub(crate) fn history(sample: impl Fn(u64) -> Host) -> Vec<Host> {
     (0..=120).map(|second| Host { time_ms: (START + second) * 1000, ..sample(second) }).collect()
 }
 
 /// The picture of the state in a terminal of that size.
-pub fn picture(history: &[Host], state: &State, width: u16, height: u16) -> Buffer {
+pub(crate) fn picture(history: &[Host], state: &State, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     with_scene(history, state, |scene| {
         terminal.draw(|frame| screen::draw(frame, scene)).unwrap();
@@ -33,7 +33,7 @@ pub fn picture(history: &[Host], state: &State, width: u16, height: u16) -> Buff
 }
 
 /// Calls `show` with the scene of the state.
-pub fn with_scene(history: &[Host], state: &State, show: impl FnOnce(&Scene)) {
+pub(crate) fn with_scene(history: &[Host], state: &State, show: impl FnOnce(&Scene)) {
     let mut track = Track::default();
     for host in history {
         track.push(host);
@@ -50,7 +50,7 @@ pub fn with_scene(history: &[Host], state: &State, show: impl FnOnce(&Scene)) {
 }
 
 /// Its lines, without spaces at their ends.
-pub fn lines(buffer: &Buffer) -> Vec<String> {
+pub(crate) fn lines(buffer: &Buffer) -> Vec<String> {
     let area = buffer.area;
     (0..area.height)
         .map(|y| {
@@ -61,12 +61,12 @@ pub fn lines(buffer: &Buffer) -> Vec<String> {
 }
 
 /// The line that begins with a section's name.
-pub fn section<'a>(lines: &'a [String], name: &str) -> &'a str {
+pub(crate) fn section<'a>(lines: &'a [String], name: &str) -> &'a str {
     lines.iter().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{}", lines.join("\n")))
 }
 
 /// An instance with pg_calm in the write phase of a checkpoint, data capped, WAL not, second by second.
-pub fn busy(second: u64) -> Instance {
+pub(crate) fn busy(second: u64) -> Instance {
     let wait = |cause, event_type: &str, event: &str, sessions| Wait {
         cause,
         event_type: event_type.to_string(),
@@ -213,7 +213,7 @@ fn cap(per_second: u64) -> Cap {
 }
 
 /// The same without the module, as a user without privileges sees it.
-pub fn plain(second: u64) -> Instance {
+pub(crate) fn plain(second: u64) -> Instance {
     let mut instance = Instance {
         module: None,
         unflushed: None,
@@ -243,12 +243,12 @@ pub fn plain(second: u64) -> Instance {
     instance
 }
 
-pub fn missing(subject: Subject, reason: &str, remedy: Option<&str>) -> Missing {
+pub(crate) fn missing(subject: Subject, reason: &str, remedy: Option<&str>) -> Missing {
     Missing { subject, reason: reason.to_string(), remedy: remedy.map(ToString::to_string) }
 }
 
 /// A server that does not let anyone in.
-pub fn unreachable() -> Instance {
+pub(crate) fn unreachable() -> Instance {
     Instance {
         identity: Identity {
             name: "5433".to_string(),
@@ -264,7 +264,7 @@ pub fn unreachable() -> Instance {
 }
 
 /// A host with these instances on its disks.
-pub fn host(instances: Vec<Instance>) -> Host {
+pub(crate) fn host(instances: Vec<Instance>) -> Host {
     let device = |name: &str, operations: f64, bytes: f64| Device {
         name: name.to_string(),
         number: "8:16".to_string(),

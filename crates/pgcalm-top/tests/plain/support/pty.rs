@@ -13,7 +13,7 @@ use rustix::termios::{LocalModes, Termios};
 /// Until then something has to come about, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Terminal {
+pub(super) struct Terminal {
     pty: Pty,
     // Kept open, so that the modes can be read when the program has ended.
     _pts: Pts,
@@ -24,7 +24,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs a program in a terminal of that size.
-    pub fn run(program: &str, arguments: &[&str], rows: u16, columns: u16) -> Self {
+    pub(super) fn run(program: &str, arguments: &[&str], rows: u16, columns: u16) -> Self {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         pty.resize(Size::new(rows, columns)).unwrap();
         let before = rustix::termios::tcgetattr(&pty).unwrap();
@@ -39,21 +39,21 @@ impl Terminal {
         Self { pty, _pts: pts, child, screen: vt100::Parser::new(rows, columns, 0), before }
     }
 
-    pub fn type_keys(&mut self, keys: &str) {
+    pub(super) fn type_keys(&mut self, keys: &str) {
         self.pty.write_all(keys.as_bytes()).unwrap();
     }
 
-    pub fn resize(&mut self, rows: u16, columns: u16) {
+    pub(super) fn resize(&mut self, rows: u16, columns: u16) {
         self.screen.set_size(rows, columns);
         self.pty.resize(Size::new(rows, columns)).unwrap();
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits until the screen is as wanted.
-    pub fn wait_for(&mut self, what: &str, condition: impl Fn(&str) -> bool) {
+    pub(super) fn wait_for(&mut self, what: &str, condition: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !condition(&self.text()) {
             assert!(Instant::now() < end, "{what} does not come in\n{}", self.text());
@@ -62,7 +62,7 @@ impl Terminal {
     }
 
     /// Types keys whenever the screen has come to rest, until it is as wanted.
-    pub fn type_until(&mut self, keys: &str, what: &str, condition: impl Fn(&str) -> bool) {
+    pub(super) fn type_until(&mut self, keys: &str, what: &str, condition: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !condition(&self.text()) {
             assert!(Instant::now() < end, "{what} does not come in\n{}", self.text());
@@ -73,12 +73,12 @@ impl Terminal {
     }
 
     /// Waits for a text on the screen.
-    pub fn wait_for_text(&mut self, text: &str) {
+    pub(super) fn wait_for_text(&mut self, text: &str) {
         self.wait_for(text, |screen| screen.contains(text));
     }
 
     /// Waits for the end of the program, and looks whether the terminal is as it was.
-    pub fn wait_for_end(mut self) -> (ExitStatus, String) {
+    pub(super) fn wait_for_end(mut self) -> (ExitStatus, String) {
         let end = Instant::now() + PATIENCE;
         let status = loop {
             self.read();
@@ -93,7 +93,7 @@ impl Terminal {
         (status, self.text())
     }
 
-    pub fn assert_restored(&self) {
+    pub(super) fn assert_restored(&self) {
         let screen = self.screen.screen();
         assert!(!screen.alternate_screen(), "still the alternate screen");
         assert!(!screen.hide_cursor(), "still no cursor");
@@ -104,7 +104,7 @@ impl Terminal {
     }
 
     /// Whether pictures are shown: otherwise the tests above would find nothing to restore.
-    pub fn assert_taken(&self) {
+    pub(super) fn assert_taken(&self) {
         let screen = self.screen.screen();
         assert!(screen.alternate_screen());
         assert!(screen.hide_cursor());
@@ -113,7 +113,7 @@ impl Terminal {
         assert!(!modes.local_modes.contains(LocalModes::ECHO));
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         self.screen.screen().contents()
     }
 

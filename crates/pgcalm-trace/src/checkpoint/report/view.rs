@@ -41,7 +41,7 @@ fn of(checkpoint: &Checkpoint) -> Section {
     for sentence in sentences(checkpoint) {
         section.text(sentence);
     }
-    for (name, histogram) in checkpoint.per_buffer.iter().flat_map(|per_buffer| per_buffer.list()) {
+    for (name, histogram) in checkpoint.per_buffer.iter().flat_map(super::PerBuffer::list) {
         view::histogram(&mut section, name, histogram);
     }
     if let Some(sync) = &checkpoint.sync {

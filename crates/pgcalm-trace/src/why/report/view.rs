@@ -197,7 +197,7 @@ fn shares(shares: &[Share], lost_s: f64) -> Table {
 }
 
 /// Cause, file, object and lock of a share in words.
-pub fn share_name(share: &Share) -> String {
+pub(crate) fn share_name(share: &Share) -> String {
     let mut name = share.cause.label().to_string();
     if share.file != FileKind::None {
         name.push_str(&format!(", {} file", share.file.label()));

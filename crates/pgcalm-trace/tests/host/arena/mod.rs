@@ -33,13 +33,13 @@ use pgcalm_trace::why::report::Line;
 use rustix::fs::Advice;
 
 /// Whether stalls can be made and traced here; if not, says why not.
-pub fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     let needs = [need::ROOT, need::KERNEL_TYPES, need::ROOT_GROUP_CAPS];
     need::met("stalls made on purpose", &needs)
 }
 
 /// What a server runs with.
-pub struct Setup {
+pub(crate) struct Setup {
     /// File system of the data directory.
     pub data: FsType,
     /// What it is mounted with.
@@ -61,7 +61,7 @@ impl Default for Setup {
 }
 
 /// The server with its devices. Dropped in this order: server, caps, file systems, devices, directory.
-pub struct Arena {
+pub(crate) struct Arena {
     pub server: Server,
     pub capper: Capper,
     pub data: FileSystem,
@@ -74,7 +74,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    pub fn new(setup: &Setup) -> Self {
+    pub(crate) fn new(setup: &Setup) -> Self {
         let interrupt = Interrupt::default();
         let root = HostRoot::default();
         let directory = tempfile::Builder::new().prefix("pgcalm-trace-test-").tempdir_in("/var/tmp").unwrap();
@@ -159,19 +159,19 @@ impl Arena {
         arena
     }
 
-    pub fn sql(&self, sql: &str) -> String {
+    pub(crate) fn sql(&self, sql: &str) -> String {
         self.server.sql(sql, &Interrupt::default()).unwrap()
     }
 
     /// Starts psql on its way.
-    pub fn psql(&self, sql: &str) -> Running {
+    pub(crate) fn psql(&self, sql: &str) -> Running {
         let mut command = self.server.psql();
         command.args(["-c", sql]).stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
     }
 
     /// Starts psql with a script that stays with the server.
-    pub fn psql_file(&self, name: &str, script: &str) -> Running {
+    pub(crate) fn psql_file(&self, name: &str, script: &str) -> Running {
         let file = self.directory.path().join(format!("{name}.sql"));
         fs::write(&file, script).unwrap();
         let mut command = self.server.psql();
@@ -180,7 +180,7 @@ impl Arena {
     }
 
     /// Starts four clients with a script; they end with the result.
-    pub fn pgbench(&self, script: &str) -> Running {
+    pub(crate) fn pgbench(&self, script: &str) -> Running {
         let file = self.directory.path().join("script.sql");
         fs::write(&file, script).unwrap();
         let mut command = self.server.client("pgbench");
@@ -196,13 +196,13 @@ impl Arena {
         Running(command.spawn().unwrap())
     }
 
-    pub fn cap(&self, device: &Device, caps: Caps) -> Vec<InForce> {
+    pub(crate) fn cap(&self, device: &Device, caps: Caps) -> Vec<InForce> {
         self.capper.apply(device, caps).unwrap()
     }
 
     /// Somebody on the file system of the data whose group may do so many writes per second: in data=ordered mode the journal's commit
     /// waits for its data, which the limit holds back.
-    pub fn neighbour(&self, writes: u32) -> Neighbour {
+    pub(crate) fn neighbour(&self, writes: u32) -> Neighbour {
         let path = format!("/sys/fs/cgroup/blkio/pgcalm-trace-test-{}", self.data_device.name);
         let group = self.journal.note(Change::Cgroup { path: path.clone().into() }).unwrap();
         fs::create_dir(&path).unwrap();
@@ -212,7 +212,7 @@ impl Arena {
     }
 
     /// Lets 4 MB of the data's device be dirty, for this device alone; vm.dirty_bytes would hold up the whole host. Until dropped.
-    pub fn limit_dirty_data(&self) -> Vec<Undo> {
+    pub(crate) fn limit_dirty_data(&self) -> Vec<Undo> {
         let bdi = format!("/sys/class/bdi/{}", self.data_device.number);
         // max_bytes is kept as a share of the host's threshold, which moves: only max_ratio_fine gives back what was there.
         let limits = [("strict_limit", "strict_limit", "1"), ("max_bytes", "max_ratio_fine", "4194304")];
@@ -227,7 +227,7 @@ impl Arena {
     }
 
     /// Drops what the page cache has of the data files.
-    pub fn forget_data(&self) {
+    pub(crate) fn forget_data(&self) {
         fn visit(directory: &Path) {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
@@ -241,12 +241,12 @@ impl Arena {
         visit(&self.data.path().join("cluster/base"));
     }
 
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target::find(&HostRoot::default(), &Selection { pid: Some(self.server.pid()), ..Selection::default() }).unwrap()
     }
 
     /// Traces why.
-    pub fn why(&self) -> Trace<Line> {
+    pub(crate) fn why(&self) -> Trace<Line> {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
@@ -264,7 +264,7 @@ impl Arena {
 }
 
 /// A trace under way in a thread.
-pub struct Trace<T> {
+pub(crate) struct Trace<T> {
     stop: Stop,
     lines: Arc<Mutex<Vec<T>>>,
     thread: JoinHandle<()>,
@@ -272,7 +272,7 @@ pub struct Trace<T> {
 
 impl<T: Send + 'static> Trace<T> {
     /// Starts it.
-    pub fn start(
+    pub(crate) fn start(
         target: Target,
         run: impl FnOnce(&Target, &Stop, &mut dyn FnMut(T)) -> anyhow::Result<EndReason> + Send + 'static,
     ) -> Self {
@@ -288,7 +288,7 @@ impl<T: Send + 'static> Trace<T> {
     }
 
     /// Waits until that many lines are there that `counts` is true of.
-    pub fn wait_for(&self, number: usize, counts: impl Fn(&T) -> bool) {
+    pub(crate) fn wait_for(&self, number: usize, counts: impl Fn(&T) -> bool) {
         let end = Instant::now() + PATIENCE;
         while self.lines.lock().unwrap().iter().filter(|line| counts(line)).count() < number {
             assert!(!self.thread.is_finished(), "the trace has ended");
@@ -298,7 +298,7 @@ impl<T: Send + 'static> Trace<T> {
     }
 
     /// Ends it and gives all its lines.
-    pub fn finish(self) -> Vec<T> {
+    pub(crate) fn finish(self) -> Vec<T> {
         self.stop.set();
         self.thread.join().unwrap();
         std::mem::take(&mut *self.lines.lock().unwrap())
@@ -309,7 +309,7 @@ impl<T: Send + 'static> Trace<T> {
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client that is killed when the test is over with it.
-pub struct Running(pub Child);
+pub(crate) struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -320,7 +320,7 @@ impl Drop for Running {
 }
 
 /// A thread in a block cgroup that creates files and fsyncs them. Dropped in this order.
-pub struct Neighbour {
+pub(crate) struct Neighbour {
     _thread: NeighbourThread,
     _group: Undo,
 }

@@ -14,18 +14,18 @@ use pgcalm_testkit::{need, programs, server, wait_for};
 use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 
-pub fn host() -> HostRoot {
+pub(crate) fn host() -> HostRoot {
     HostRoot::default()
 }
 
 /// The server programs, if traces can run here; if not, says why not.
-pub fn can_run() -> Option<PathBuf> {
+pub(crate) fn can_run() -> Option<PathBuf> {
     let needs = [need::ROOT, need::SERVER, need::SERVER_PROBES, need::KERNEL_TYPES];
     need::met("trace", &needs).then(bindir).flatten()
 }
 
 /// A server of a test's own, on a Unix socket only.
-pub struct Server {
+pub(crate) struct Server {
     server: server::Server,
     pub dir: tempfile::TempDir,
 }
@@ -39,12 +39,12 @@ impl Deref for Server {
 }
 
 impl Server {
-    pub fn start(bindir: &Path) -> Self {
+    pub(crate) fn start(bindir: &Path) -> Self {
         Self::start_with(bindir, "", |command| command)
     }
 
     /// With more settings, and its command wrapped up.
-    pub fn start_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Self {
+    pub(crate) fn start_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Self {
         let dir = programs::directory("pgcalm-trace");
         let programs = Programs::new(bindir, dir.path());
         let data = dir.path().join("data");
@@ -60,7 +60,7 @@ impl Server {
     }
 
     /// Numbers after `key` of all "checkpoint complete" lines from `line` on.
-    pub fn logged(&self, after: &str, key: &str) -> Vec<u64> {
+    pub(crate) fn logged(&self, after: &str, key: &str) -> Vec<u64> {
         self.log()
             .lines()
             .filter(|line| line.contains(after))
@@ -72,23 +72,23 @@ impl Server {
             .collect()
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.server.stop();
     }
 }
 
 /// A trace under way, with its JSON file.
-pub struct Trace {
+pub(crate) struct Trace {
     pub child: Child,
     pub json: PathBuf,
 }
 
 impl Trace {
-    pub fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start(server: &Server, verb: &str, arguments: &[&str]) -> Self {
         Self::start_as(None, server, verb, arguments)
     }
 
-    pub fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
         let json = server.dir.path().join(format!("{verb}.jsonl"));
         // Of a trace before.
         let _ = fs::remove_file(&json);
@@ -113,12 +113,12 @@ impl Trace {
         trace
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits for its end; its lines, exit code and standard error.
-    pub fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
+    pub(crate) fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
         let output = self.child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         let lines =

@@ -20,10 +20,10 @@ host      all monitor 127.0.0.1/32 scram-sha-256
 ";
 
 /// `user:password` of a role that has one.
-pub const PASSWORD: &str = r"p:w\d se'cret";
+pub(super) const PASSWORD: &str = r"p:w\d se'cret";
 
 /// A server that is reached by TCP, and as `tester` by a socket.
-pub struct Server {
+pub(super) struct Server {
     server: server::Server,
     pub directory: tempfile::TempDir,
     pub port: u16,
@@ -38,12 +38,12 @@ impl Deref for Server {
 }
 
 /// The server programs; says so if there are none.
-pub fn bindir() -> Option<PathBuf> {
+pub(super) fn bindir() -> Option<PathBuf> {
     need::met("connect", &[need::SERVER]).then(programs::bindir).flatten()
 }
 
 impl Server {
-    pub fn start(bindir: &Path) -> Self {
+    pub(super) fn start(bindir: &Path) -> Self {
         let directory = programs::directory("pgcalm-connect");
         let path = directory.path();
         let programs = Programs::new(bindir, path);
@@ -66,12 +66,12 @@ impl Server {
         Self { server: launch.start(), directory, port }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
 
     /// A file beside the data.
-    pub fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         self.path().join(name).display().to_string()
     }
 }

@@ -14,11 +14,11 @@ const HOMES: &[&str] = &["/home", "/root", "/run/user"];
 const NODES: &str = "null zero full random urandom tty";
 
 /// The settings of its section `[Service]`.
-pub struct Unit(BTreeMap<String, String>);
+pub(super) struct Unit(BTreeMap<String, String>);
 
 impl Unit {
     /// That of the package.
-    pub fn of_package() -> Self {
+    pub(super) fn of_package() -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../debian/pgcalm.pgcalm-exporter.service");
         let text = fs::read_to_string(file).unwrap();
         let (_, service) = text.split_once("[Service]").unwrap();
@@ -29,7 +29,7 @@ impl Unit {
     }
 
     /// As a drop-in sets it.
-    pub fn set(&mut self, name: &str, value: &str) {
+    pub(super) fn set(&mut self, name: &str, value: &str) {
         self.0.insert(name.to_string(), value.to_string());
     }
 
@@ -46,7 +46,7 @@ impl Unit {
     }
 
     /// `program` as the service would run it; `directory` is one that it sees.
-    pub fn command(&self, directory: &Path, program: &Path) -> Command {
+    pub(super) fn command(&self, directory: &Path, program: &Path) -> Command {
         let mut script = vec!["set -e".to_string()];
         let mut run = |line: String| script.push(line);
         let read_only = |path: &str| format!("mount --rbind {path} {path} && mount -o remount,bind,ro {path}");

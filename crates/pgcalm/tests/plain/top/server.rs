@@ -11,13 +11,13 @@ use pgcalm_testkit::programs::Programs;
 use pgcalm_testkit::{module_directory, need, programs, server};
 
 /// The server's directories, if the tests can run here; if not, says why not.
-pub fn installation() -> Option<Directories> {
+pub(super) fn installation() -> Option<Directories> {
     need::met("top on a real server", &[need::ROOT, need::SERVER]).then(Directories::find).flatten()
 }
 
 /// Where the files of a server installation are.
 #[derive(Debug, Clone)]
-pub struct Directories {
+pub(super) struct Directories {
     bin: PathBuf,
     pkglib: PathBuf,
     share: PathBuf,
@@ -35,7 +35,7 @@ impl Directories {
 
     /// A copy below `place` that has pg_calm: a server finds its files relative to its own program, links resolved.
     /// `None` if the module was not built.
-    pub fn with_module(&self, place: &Path) -> Option<Self> {
+    pub(super) fn with_module(&self, place: &Path) -> Option<Self> {
         if !need::met("top with pg_calm", &[need::MODULE]) {
             return None;
         }
@@ -75,7 +75,7 @@ fn link_all(from: &Path, to: &Path) {
 }
 
 /// A server of a test's own, on a Unix socket only.
-pub struct Server {
+pub(super) struct Server {
     server: server::Server,
     pub dir: tempfile::TempDir,
 }
@@ -89,7 +89,7 @@ impl Deref for Server {
 }
 
 impl Server {
-    pub fn start(directories: &Directories, with_module: bool) -> Option<Self> {
+    pub(super) fn start(directories: &Directories, with_module: bool) -> Option<Self> {
         let dir = programs::directory("pgcalm-top-test-");
         let directories = match with_module {
             true => directories.with_module(&dir.path().join("installation"))?,
@@ -108,7 +108,7 @@ impl Server {
     }
 
     /// Ends it as a crash of the postmaster's choice would: at once.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.server.kill();
     }
 }

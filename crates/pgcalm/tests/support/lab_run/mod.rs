@@ -19,31 +19,31 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 /// How long to wait for another lab on this host.
-pub const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(900);
 
-pub fn host() -> HostRoot {
+pub(crate) fn host() -> HostRoot {
     HostRoot::default()
 }
 
 /// A directory for one test's lab, on a disk (direct I/O), with room in its path for a socket; and whether it shares tables.
-pub struct Dir(pub PathBuf, Cell<bool>);
+pub(crate) struct Dir(pub PathBuf, Cell<bool>);
 
 impl Dir {
-    pub fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let path = PathBuf::from(format!("/var/tmp/pgcalm-test-{}-{test}", std::process::id()));
         fs::create_dir(&path).unwrap();
         Self(path, Cell::new(false))
     }
 
     /// With what tests before have loaded; those after it have what this one loads.
-    pub fn with_tables(test: &str) -> Self {
+    pub(crate) fn with_tables(test: &str) -> Self {
         let dir = Self::new(test);
         dir.take_tables();
         dir
     }
 
     /// Takes what tests before have loaded.
-    pub fn take_tables(&self) {
+    pub(crate) fn take_tables(&self) {
         let _ = fs::rename(TABLES.as_path(), self.tables());
         self.1.set(true);
     }
@@ -75,23 +75,23 @@ impl Drop for Dir {
 }
 
 /// `pgcalm lab ARGUMENTS --dir DIR`.
-pub fn lab(arguments: &[&str], dir: &Path) -> Command {
+pub(crate) fn lab(arguments: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
     command.arg("lab").args(arguments).arg("--dir").arg(dir);
     command
 }
 
-pub fn signal(child: &Child, signal: Signal) {
+pub(crate) fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }
 
 /// Whether they can run here; if not, says why not.
-pub fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     need::met("runs of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
 /// The host's writeback sysctls as they are while no lab is at work: another one, of another test run, changes them too.
-pub fn sysctls() -> BTreeMap<String, String> {
+pub(crate) fn sysctls() -> BTreeMap<String, String> {
     let lock = fs::File::create("/run/pgcalm-lab.lock").unwrap();
     let end = Instant::now() + BUSY_TIMEOUT;
     while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -103,7 +103,7 @@ pub fn sysctls() -> BTreeMap<String, String> {
 }
 
 /// Runs it, again and again while another lab is at work on this host.
-pub fn patiently(command: &mut Command) -> Output {
+pub(crate) fn patiently(command: &mut Command) -> Output {
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
         let output = command.output().unwrap();
@@ -116,7 +116,7 @@ pub fn patiently(command: &mut Command) -> Output {
 }
 
 /// Starts it, again and again while another lab is at work on this host, and waits until it is `ready`.
-pub fn start_until(command: &mut Command, ready: impl Fn() -> bool) -> Child {
+pub(crate) fn start_until(command: &mut Command, ready: impl Fn() -> bool) -> Child {
     let end = Instant::now() + BUSY_TIMEOUT;
     loop {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -134,7 +134,7 @@ pub fn start_until(command: &mut Command, ready: impl Fn() -> bool) -> Child {
 }
 
 /// A started lab command, read line by line.
-pub struct Running {
+pub(crate) struct Running {
     pub child: Child,
     lines: std::sync::mpsc::Receiver<String>,
     pub seen: Vec<String>,
@@ -142,7 +142,7 @@ pub struct Running {
 
 impl Running {
     /// Starts it, again and again while another lab is at work on this host.
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let end = Instant::now() + BUSY_TIMEOUT;
         loop {
             let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -164,13 +164,13 @@ impl Running {
         }
     }
 
-    pub fn next_line(&mut self) -> Option<String> {
+    pub(crate) fn next_line(&mut self) -> Option<String> {
         let line = self.lines.recv_timeout(Duration::from_secs(120)).ok()?;
         self.seen.push(line.clone());
         Some(line)
     }
 
-    pub fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         if self.seen.iter().any(|line| line.contains(text)) {
             return;
         }
@@ -182,13 +182,13 @@ impl Running {
         panic!("no line with {text:?}: {:?}", self.seen);
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Waits for its end; returns the status and what it said last.
-    pub fn end(mut self) -> (ExitStatus, String) {
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
         while self.next_line().is_some() {}
         let status = self.child.wait().unwrap();
         (status, self.seen.last().cloned().unwrap_or_default())
@@ -219,7 +219,7 @@ fn left_on_host(dir: &Path) -> Vec<String> {
 }
 
 /// What of a lab in `dir` is on the host; templates stay.
-pub fn leftovers(dir: &Path) -> Vec<String> {
+pub(crate) fn leftovers(dir: &Path) -> Vec<String> {
     let mut found = left_on_host(dir);
     for name in ["pgcalm-lab.json", "pgcalm-data.img", "pgcalm-wal.img", "pgcalm-run"] {
         if dir.join(name).exists() {
@@ -230,7 +230,7 @@ pub fn leftovers(dir: &Path) -> Vec<String> {
 }
 
 /// The same with every file in `dir`, but for the lock of crash cycles and what the test itself has asked for: `report.*`.
-pub fn all_leftovers(dir: &Path) -> Vec<String> {
+pub(crate) fn all_leftovers(dir: &Path) -> Vec<String> {
     let mut found = left_on_host(dir);
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

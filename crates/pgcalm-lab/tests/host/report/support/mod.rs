@@ -144,7 +144,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
 }
 
 /// A report of four contestants.
-pub fn report(seconds: usize, repeats: u64) -> Report {
+pub(crate) fn report(seconds: usize, repeats: u64) -> Report {
     let contestant = |name: &str, description: &str, settings: &[(&str, &str)], shape: Shape| Contestant {
         name: name.to_string(),
         description: format!("{description} ({LABEL})"),
@@ -248,7 +248,7 @@ pub fn report(seconds: usize, repeats: u64) -> Report {
 }
 
 /// Every number of `run` that may be a float becomes `value`.
-pub fn poison(run: &mut Run, value: f64) {
+pub(crate) fn poison(run: &mut Run, value: f64) {
     run.tps_mean = value;
     run.tps_median = value;
     run.tps_min = value;
