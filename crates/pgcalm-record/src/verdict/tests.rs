@@ -8,7 +8,7 @@ use pgcalm_monitor::model::{
 use super::*;
 use crate::baseline::Usual;
 use crate::incident::Stuck;
-use crate::second::{CapUse, Disk};
+use crate::second::{Answer, CapUse, Disk, Second};
 use crate::stuck::Looks;
 
 const MB: u64 = 1 << 20;

@@ -4,20 +4,23 @@
 #[allow(dead_code)]
 #[path = "../../../pgcalm-trace/tests/host/arena/mod.rs"]
 mod arena;
+mod control_group;
 #[path = "../../../pgcalm-monitor/tests/support/mod.rs"]
 mod support;
 mod verdicts;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arena::Running;
 use pgcalm_host::HostRoot;
+use pgcalm_lab::server::Server;
 use pgcalm_monitor::model::{Instance, Reachability, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{Limits, Reader};
@@ -57,14 +60,18 @@ impl Drop for Recorder {
     }
 }
 
-/// A program that is ended when dropped.
-struct Running(Child);
+/// Starts a client that says nothing.
+fn start(command: &mut Command) -> Running {
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A session that has locked table t, idle in its transaction.
+fn lock_holder(server: &Server) -> Running {
+    let mut holder = start(server.psql().stdin(Stdio::piped()));
+    let input = holder.0.stdin.as_mut().unwrap();
+    input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
+    input.flush().unwrap();
+    holder
 }
 
 fn incidents(directory: &Path) -> Vec<Incident> {
@@ -86,12 +93,10 @@ fn load(servers: &Servers, server: usize, clients: usize) -> Vec<Running> {
     );
     // Each statement is a message of its own: commits within a procedure are counted at its end.
     let client = |number: usize| {
-        let psql = &mut servers.servers[server].psql();
-        let psql = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = psql.spawn().unwrap();
+        let mut psql = start(servers.servers[server].psql().stdin(Stdio::piped()));
         let text = format!("UPDATE t SET n = n + 1 WHERE i = {} \\watch 0.02\n", number + 1);
-        child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
-        Running(child)
+        psql.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        psql
     };
     (0..clients).map(client).collect()
 }
@@ -118,19 +123,13 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
     let commits = |instance: &Instance| instance.rates.is_some_and(|rates| rates.commits_per_second > 5.0);
     wait_for("what is usual", || samples(directory.path(), commits) > 22);
     assert_eq!(pile_ups(directory.path()), []);
-    // Held until the client's input ends, idle in its transaction.
-    let mut psql = servers.servers[server].psql();
-    let mut holder = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let mut input = holder.stdin.take().unwrap();
-    input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
-    input.flush().unwrap();
+    let holder = lock_holder(&servers.servers[server]);
     let locked = |instance: &Instance| {
         let waits = instance.activity.as_ref().map(pgcalm_monitor::model::Activity::sessions_by_cause);
         waits.is_some_and(|waits| waits.get(&WaitCause::Lock) == Some(&4))
     };
     wait_for("five seconds of the queue", || samples(directory.path(), locked) >= 5);
-    drop(input);
-    holder.wait().unwrap();
+    drop(holder);
     wait_for("the incident", || !pile_ups(directory.path()).is_empty());
     let incident = pile_ups(directory.path()).remove(0);
     assert!(incident.sentence.contains("idle in transaction"), "{}", incident.sentence);

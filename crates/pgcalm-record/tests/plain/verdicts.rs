@@ -3,16 +3,15 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pgcalm_host::{HostRoot, process};
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::interrupt::Interrupt;
-use pgcalm_lab::journal::{Change, Undo};
+use pgcalm_lab::journal::Change;
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::report::card;
 use pgcalm_record::store::Reader;
@@ -21,13 +20,38 @@ use pgcalm_testkit::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::arena::{self, Arena, Running, Setup};
-use crate::{Recorder, incidents};
+use crate::control_group::Group;
+use crate::{Recorder, incidents, lock_holder, samples, start};
 
 /// Samples of even load: from twenty good seconds on it is known what is usual.
 const EVEN: usize = 27;
 
 /// How long trouble lasts that does not end by itself. New limits are seen after five seconds.
 const TROUBLE: Duration = Duration::from_secs(16);
+
+/// A server that can be held up; `None` if none can be run here.
+fn arena(setup: &Setup) -> Option<Arena> {
+    arena::can_run().then(|| Arena::new(setup))
+}
+
+/// One with pgbench's tables of that scale.
+fn arena_of(scale: u32) -> Option<Arena> {
+    arena(&Setup { scale, ..Setup::default() })
+}
+
+fn recorder(arena: &Arena, directory: &Path) -> Recorder {
+    let (socket, port) = arena.server.address();
+    Recorder::start(directory, &format!("host={} port={port} user=postgres", socket.display()))
+}
+
+/// Stops the server and starts it again, with `meanwhile` between.
+fn restart(arena: &Arena, meanwhile: impl FnOnce()) {
+    arena.server.stop().unwrap();
+    wait_for("its end", || arena.server.has_ended().unwrap());
+    meanwhile();
+    arena.server.start_again().unwrap();
+    wait_for("its start", || arena.server.is_ready(&Interrupt::default()));
+}
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
@@ -36,15 +60,8 @@ fn now_ms() -> u64 {
 /// The incident that `trouble` brings, the worst if there are several. It lasts as long as what `trouble` gives.
 fn incident_of<T>(arena: &Arena, trouble: impl FnOnce(&Arena) -> T) -> Incident {
     let directory = tempfile::tempdir().unwrap();
-    let (socket, port) = arena.server.address();
-    let connect = format!("host={} port={port} user=postgres", socket.display());
-    let recorder = Recorder::start(directory.path(), &connect);
-    let samples = || {
-        let mut count = 0;
-        let read = Reader::open(directory.path()).and_then(|reader| reader.samples(0, u64::MAX, |_| count += 1));
-        if read.is_ok() { count } else { 0 }
-    };
-    wait_for("what is usual", || samples() > EVEN);
+    let recorder = recorder(arena, directory.path());
+    wait_for("what is usual", || samples(directory.path(), |_| true) > EVEN);
     let begin = now_ms();
     // Builds beside this may have been one, too.
     let brought = || incidents(directory.path()).into_iter().filter(|it| it.ended_ms >= begin).collect::<Vec<_>>();
@@ -92,10 +109,6 @@ fn clients(arena: &Arena, script: &str, options: &[&str]) -> Running {
     start(&mut command)
 }
 
-fn start(command: &mut Command) -> Running {
-    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
 /// Updates of random rows of that many.
 fn updates(rows: u32) -> String {
     format!("\\set aid random(1, {rows})\nupdate pgbench_accounts set abalance = abalance + 1 where aid = :aid;\n")
@@ -103,60 +116,6 @@ fn updates(rows: u32) -> String {
 
 fn reads(rows: u32) -> String {
     format!("\\set aid random(1, {rows})\nselect abalance from pgbench_accounts where aid = :aid;\n")
-}
-
-/// A control group of version 1 with a server in it.
-struct Group {
-    path: PathBuf,
-    server: i32,
-    _group: Undo,
-}
-
-impl Group {
-    fn new(arena: &Arena, controller: &str) -> Self {
-        let path = PathBuf::from(format!("/sys/fs/cgroup/{controller}/pgcalm-record-test-{}", arena.data_device.name));
-        let undo = arena.journal.note(Change::Cgroup { path: path.clone() }).unwrap();
-        fs::create_dir(&path).unwrap();
-        let group = Self { path, server: arena.server.pid(), _group: undo };
-        group.take(&group.path.join("cgroup.procs"));
-        group
-    }
-
-    /// Sets a limit, until dropped.
-    fn limit(&self, name: &str, value: &str) -> Limit {
-        let file = self.path.join(name);
-        fs::write(&file, value).unwrap();
-        Limit(file)
-    }
-
-    fn take(&self, procs: &std::path::Path) {
-        let table = process::table(&HostRoot::default()).unwrap();
-        for member in process::family(&table, self.server) {
-            // It may have ended.
-            let _ = fs::write(procs, member.pid.to_string());
-        }
-    }
-}
-
-struct Limit(PathBuf);
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        fs::write(&self.0, "-1").unwrap();
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // What was started meanwhile is taken the next time, and who is about to end has to be waited for.
-        for _ in 0..100 {
-            self.take(&self.path.with_file_name("cgroup.procs"));
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
 }
 
 /// A process that is stopped until this is dropped.
@@ -175,15 +134,8 @@ impl Drop for Stopped {
     }
 }
 
-/// A session that has locked table t, idle in its transaction.
-fn lock_holder(arena: &Arena) -> Running {
-    let mut command = arena.server.psql();
-    let mut holder = start(command.stdin(Stdio::piped()));
-    let input = holder.0.stdin.as_mut().unwrap();
-    input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
-    input.flush().unwrap();
-    holder
-}
+/// Far fewer than the clients ask for.
+const FEW_WRITES: Caps = Caps { write_iops: Some(20), write_bps: None, read_iops: None };
 
 /// One volume for all, which takes 400 operations and 8 MB in a second; 90 MB that wait to be written, and nothing that writes
 /// them. Without full-page images there is nearly no WAL.
@@ -203,34 +155,34 @@ const ONE_VOLUME: Setup = Setup {
 
 const VOLUME: Caps = Caps { write_iops: Some(400), write_bps: Some(8 << 20), read_iops: None };
 
+/// As many updates as [`VOLUME`] takes with ease.
+fn even_updates(arena: &Arena) -> Running {
+    clients(arena, &updates(600_000), &["-c", "4", "-R", "60"])
+}
+
 /// Makes all pages of the table dirty.
 const DIRTY: &str = "update pgbench_accounts set abalance = 1 where aid % 20 = 0";
+
+/// The incident that a checkpoint brings which `trouble` asks for, and the volume that has to write all at once.
+fn incident_of_a_checkpoint<T>(trouble: impl FnOnce(&Arena) -> T) -> Option<(Incident, String)> {
+    let arena = arena(&ONE_VOLUME)?;
+    arena.sql(DIRTY);
+    let _cap = arena.cap(&arena.data_device, VOLUME);
+    let _load = even_updates(&arena);
+    Some((incident_of(&arena, trouble), arena.data_device.name.clone()))
+}
 
 #[test]
 #[ignore = "long; make test-long"]
 fn fsync_of_a_checkpoint() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&ONE_VOLUME);
-    arena.sql(DIRTY);
-    let _cap = arena.cap(&arena.data_device, VOLUME);
-    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
-    let incident = incident_of(&arena, |arena| arena.psql("checkpoint"));
-    expect(&incident, Cause::CheckpointSync, &["CHECKPOINT", &arena.data_device.name]);
+    let Some((incident, volume)) = incident_of_a_checkpoint(|arena| arena.psql("checkpoint")) else { return };
+    expect(&incident, Cause::CheckpointSync, &["CHECKPOINT", &volume]);
 }
 
 #[test]
 #[ignore = "long; make test-long"]
 fn a_fast_checkpoint_by_a_base_backup() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&ONE_VOLUME);
-    arena.sql(DIRTY);
-    let _cap = arena.cap(&arena.data_device, VOLUME);
-    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
-    let incident = incident_of(&arena, base_backup);
+    let Some((incident, _)) = incident_of_a_checkpoint(base_backup) else { return };
     expect(&incident, Cause::BackupCheckpoint, &[]);
 }
 
@@ -242,15 +194,12 @@ fn base_backup(arena: &Arena) -> Running {
 #[test]
 #[ignore = "long; make test-long"]
 fn the_flusher_s_visit() {
-    if !arena::can_run() {
-        return;
-    }
     // Backends write their buffers themselves, into the page cache.
     let small = &[("bgwriter_lru_maxpages", "0"), ("full_page_writes", "off"), ("checkpoint_flush_after", "0")];
-    let arena = Arena::new(&Setup { settings: small, ..ONE_VOLUME });
+    let Some(arena) = arena(&Setup { settings: small, ..ONE_VOLUME }) else { return };
     let _cap = arena.cap(&arena.data_device, VOLUME);
     arena.sql(DIRTY);
-    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let _load = even_updates(&arena);
     let incident = incident_of(&arena, |arena| {
         rustix::fs::syncfs(fs::File::open(arena.data.path()).unwrap()).unwrap();
     });
@@ -260,14 +209,13 @@ fn the_flusher_s_visit() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_journal_shared_with_a_capped_neighbour() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup {
+    let Some(arena) = arena(&Setup {
         mount_options: Some(c"nodelalloc"),
         settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
-    });
+    }) else {
+        return;
+    };
     let script = "begin;\ncreate table t:client_id(n int);\ninsert into t:client_id select generate_series(1, 100);\n\
         commit;\ndrop table t:client_id;\n";
     let _load = clients(&arena, script, &["-c", "4"]);
@@ -280,30 +228,24 @@ fn a_journal_shared_with_a_capped_neighbour() {
 #[test]
 #[ignore = "long; make test-long"]
 fn wal_at_its_cap() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let _load = clients(&arena, &updates(100_000), &["-c", "4"]);
-    let cap = Caps { write_iops: Some(20), ..Caps::default() };
-    let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, cap));
+    let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, FEW_WRITES));
     expect(&incident, Cause::WalAtCap, &[&arena.wal_device.name]);
 }
 
 #[test]
 #[ignore = "long; make test-long"]
 fn dirty_limit() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup {
+    let Some(arena) = arena(&Setup {
         scale: 10,
         settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")],
         ..Setup::default()
-    });
+    }) else {
+        return;
+    };
     let _load = clients(&arena, &updates(1_000_000), &["-c", "4"]);
-    let cap = Caps { write_iops: Some(20), ..Caps::default() };
-    let incident = incident_of(&arena, |arena| (arena.limit_dirty_data(), arena.cap(&arena.data_device, cap)));
+    let incident = incident_of(&arena, |arena| (arena.limit_dirty_data(), arena.cap(&arena.data_device, FEW_WRITES)));
     expect(&incident, Cause::DirtyLimit, &[]);
 }
 
@@ -311,10 +253,7 @@ fn dirty_limit() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_convoy_at_a_lightweight_lock() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let script = "select pg_create_physical_replication_slot('s:client_id', true);\n\
         select pg_drop_replication_slot('s:client_id');\nselect bid from pgbench_branches;\n";
     let _load = clients(&arena, script, &["-c", "6"]);
@@ -337,10 +276,7 @@ fn a_convoy_at_a_lightweight_lock() {
 #[test]
 #[ignore = "long; make test-long"]
 fn memory_reclaim_in_a_control_group() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    let Some(arena) = arena_of(10) else { return };
     let group = Group::new(&arena, "memory");
     // What the page cache has is charged to whom reads it first.
     arena.forget_data();
@@ -355,10 +291,7 @@ fn memory_reclaim_in_a_control_group() {
 #[test]
 #[ignore = "long; make test-long"]
 fn cpu_quota() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let group = Group::new(&arena, "cpu");
     let _load = clients(
         &arena,
@@ -373,10 +306,7 @@ fn cpu_quota() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_slow_synchronous_standby() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let directory = arena.directory.path().join("received");
     fs::create_dir(&directory).unwrap();
     give_to_server(&directory);
@@ -392,10 +322,7 @@ fn a_slow_synchronous_standby() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_storm_of_connections() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let _load = clients(&arena, "select bid from pgbench_branches;\n", &["-c", "4"]);
     // What a new session does first is dear, and one after the other begins.
     let first = "select count(*) from pgbench_accounts;\n";
@@ -406,10 +333,7 @@ fn a_storm_of_connections() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_backup_that_reads() {
-    if !arena::can_run() {
-        return;
-    }
-    let mut arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    let Some(mut arena) = arena_of(10) else { return };
     // As volumes of clouds are often set up, for backups.
     arena.data_device.read_ahead(&arena.journal, Size(4 << 20)).unwrap();
     let file = PathBuf::from("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device");
@@ -425,13 +349,10 @@ fn a_backup_that_reads() {
 #[test]
 #[ignore = "long; make test-long"]
 fn temporary_files() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&ONE_VOLUME);
+    let Some(arena) = arena(&ONE_VOLUME) else { return };
     let _limit = arena.limit_dirty_data();
     let _cap = arena.cap(&arena.data_device, VOLUME);
-    let _load = clients(&arena, &updates(600_000), &["-c", "4", "-R", "60"]);
+    let _load = even_updates(&arena);
     let sort = "set work_mem = '64kB'; select max(i) from (select i from generate_series(1, 1500000) i order by -i offset 1) s";
     let incident = incident_of(&arena, |arena| [arena.psql(sort), arena.psql(sort), arena.psql(sort)]);
     expect(&incident, Cause::TemporaryFiles, &[]);
@@ -441,10 +362,7 @@ fn temporary_files() {
 #[test]
 #[ignore = "long; make test-long"]
 fn an_archive_that_blocks() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { initdb: &["--wal-segsize=1"], ..Setup::default() });
+    let Some(arena) = arena(&Setup { initdb: &["--wal-segsize=1"], ..Setup::default() }) else { return };
     let flag = arena.directory.path().join("fails");
     let staged = arena.directory.path().join("wal/pg_wal/staged");
     arena.sql("alter system set archive_mode = on");
@@ -453,10 +371,7 @@ fn an_archive_that_blocks() {
         flag.display(),
         staged.display()
     ));
-    arena.server.stop().unwrap();
-    wait_for("its end", || arena.server.has_ended().unwrap());
-    arena.server.start_again().unwrap();
-    wait_for("its start", || arena.server.is_ready(&Interrupt::default()));
+    restart(&arena, || ());
     arena.sql("create table t(v text); alter table t alter v set storage external");
     let _cap = arena.cap(&arena.wal_device, Caps { write_bps: Some(16 << 20), ..Caps::default() });
     let _load = clients(&arena, "insert into t values (repeat('x', 30000));\n", &["-c", "4", "-R", "80"]);
@@ -467,19 +382,12 @@ fn an_archive_that_blocks() {
 #[test]
 #[ignore = "long; make test-long"]
 fn reads_of_a_cold_cache_after_a_restart() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 10, ..Setup::default() });
+    let Some(arena) = arena_of(10) else { return };
     let _cap = arena.cap(&arena.data_device, Caps { read_iops: Some(100), ..Caps::default() });
     let load = |arena: &Arena| clients(arena, &reads(1_000_000), &["-c", "4", "-R", "200"]);
     let _load = load(&arena);
     let incident = incident_of(&arena, |arena| {
-        arena.server.stop().unwrap();
-        wait_for("its end", || arena.server.has_ended().unwrap());
-        arena.forget_data();
-        arena.server.start_again().unwrap();
-        wait_for("its start", || arena.server.is_ready(&Interrupt::default()));
+        restart(arena, || arena.forget_data());
         let load = load(arena);
         thread::sleep(TROUBLE);
         load
@@ -490,15 +398,11 @@ fn reads_of_a_cold_cache_after_a_restart() {
 #[test]
 #[ignore = "long; make test-long"]
 fn two_at_once_are_both_named() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     arena.sql("create table t(i int primary key, n int); insert into t select i, 0 from generate_series(0, 9) i");
     let _load = clients(&arena, &updates(100_000), &["-c", "4"]);
     let _other = clients(&arena, "update t set n = n + 1 where i = :client_id;\n", &["-c", "4"]);
-    let cap = Caps { write_iops: Some(20), ..Caps::default() };
-    let incident = incident_of(&arena, |arena| (lock_holder(arena), arena.cap(&arena.wal_device, cap)));
+    let incident = incident_of(&arena, |arena| (lock_holder(&arena.server), arena.cap(&arena.wal_device, FEW_WRITES)));
     expect(&incident, Cause::LockPileUp, &["idle in transaction"]);
     assert!(incident.also.iter().any(|verdict| verdict.cause == Cause::WalAtCap), "{:#?}", incident.also);
 }
@@ -507,10 +411,7 @@ fn two_at_once_are_both_named() {
 #[test]
 #[ignore = "long; make test-long"]
 fn a_session_that_sleeps_in_the_kernel_where_few_commits_are_usual() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena_of(1) else { return };
     let _load = clients(&arena, &updates(100_000), &["-c", "1", "-R", "2"]);
     let cap = Caps { write_iops: Some(1), ..Caps::default() };
     let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, cap));
@@ -522,11 +423,8 @@ fn a_session_that_sleeps_in_the_kernel_where_few_commits_are_usual() {
 #[test]
 #[ignore = "long; make test-long"]
 fn even_load_is_no_incident() {
-    if !arena::can_run() {
-        return;
-    }
     let minutes = std::env::var("PGCALM_EVEN_MINUTES").map_or(2, |text| text.parse().unwrap());
-    let arena = Arena::new(&Setup {
+    let Some(arena) = arena(&Setup {
         scale: 10,
         settings: &[
             ("shared_buffers", "128MB"),
@@ -536,12 +434,12 @@ fn even_load_is_no_incident() {
             ("autovacuum_vacuum_scale_factor", "0.01"),
         ],
         ..Setup::default()
-    });
+    }) else {
+        return;
+    };
     let directory = tempfile::tempdir().unwrap();
-    let (socket, port) = arena.server.address();
-    let connect = format!("host={} port={port} user=postgres", socket.display());
     let _load = clients(&arena, &updates(1_000_000), &["-c", "4", "-R", "100"]);
-    let recorder = Recorder::start(directory.path(), &connect);
+    let recorder = recorder(&arena, directory.path());
     for _ in 0..2 * minutes {
         let dump = arena.server.client("pg_dump").arg("postgres").stdout(Stdio::null()).status().unwrap();
         assert!(dump.success());

@@ -1,0 +1,172 @@
+//! Finds the instances to watch, and puts a sample together of what each and the host tell.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use pgcalm_host::Failure;
+
+use super::watched::Watched;
+use super::{IncidentSource, Options, Way, now_ms};
+use crate::discovery::Key;
+use crate::host_reader::{Disks, Interfaces, Load};
+use crate::model::{Host, Missing, Stop, Subject};
+use crate::server::Facts;
+use crate::{address, discovery, host_reader};
+
+/// New instances, and changed limits, are looked for at this interval.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// All that is watched, and what rates are taken from.
+pub(super) struct Assembler {
+    options: Options,
+    watched: Vec<Watched>,
+    names: HashMap<(Option<u16>, String), String>,
+    hidden: u32,
+    disks: Disks,
+    interfaces: Interfaces,
+    load: Load,
+    looked: Option<Instant>,
+}
+
+impl Assembler {
+    /// Starts watching what is named; what is found on the host comes with the first sample.
+    pub(super) fn new(options: Options) -> Result<Self, Failure> {
+        let mut watched: Vec<Watched> = Vec::new();
+        for (number, connect) in options.connect.iter().enumerate() {
+            let (name, address) = address::parse(connect)?;
+            if watched.iter().any(|other| other.name == name) {
+                return Err(Failure::Usage(format!("--connect: {name} is named twice")));
+            }
+            let local = address.is_local();
+            let port = Some(address.port());
+            watched.push(Watched::new(Key::Connect(number), name, port, local, Some(address), &options)?);
+        }
+        Ok(Self {
+            options,
+            watched,
+            names: HashMap::new(),
+            hidden: 0,
+            disks: Disks::default(),
+            interfaces: Interfaces::default(),
+            load: Load::default(),
+            looked: None,
+        })
+    }
+
+    /// How what is watched can be looked at between two samples.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        self.watched.iter().map(Watched::way).collect()
+    }
+
+    /// A sample.
+    pub(super) fn assemble(&mut self) -> anyhow::Result<Host> {
+        if self.looked.is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
+            || self.watched.iter().any(|watched| !watched.located && watched.facts().is_some())
+        {
+            self.look_around()?;
+            self.looked = Some(Instant::now());
+        }
+        let root = &self.options.root;
+        let mut host = Host { time_ms: now_ms(), hidden_processes: self.hidden, ..Host::default() };
+        match host_reader::memory(root) {
+            Ok(memory) => host.memory = Some(memory),
+            Err(missing) => host.missing.push(missing),
+        }
+        (host.cpu, host.pressure) = self.load.read(root);
+        if let Some(IncidentSource(count)) = &self.options.incidents {
+            host.incidents = count();
+        }
+        let mut known: Vec<(String, f64)> = Vec::new();
+        for watched in &mut self.watched {
+            let (mut instance, facts) = watched.instance(root, self.options.interval);
+            Stop::judge(&mut instance, host.memory.as_ref().filter(|_| watched.local));
+            if let (Key::Socket(..) | Key::Process(..), Some(facts)) = (&watched.key, facts)
+                && let Some(directory) = facts.data_directory
+            {
+                // A server with several sockets is found by each of them.
+                let identity = (directory, facts.started);
+                if known.contains(&identity) {
+                    continue;
+                }
+                known.push(identity);
+            }
+            host.instances.push(instance);
+        }
+        if self.hidden > 0 && self.options.connect.is_empty() {
+            host.missing.push(Missing {
+                subject: Subject::Instances,
+                reason: format!(
+                    "{} processes look like servers of other users; of these only what their sockets offer is shown",
+                    self.hidden
+                ),
+                remedy: Some("run as root to see where their files lie".to_string()),
+            });
+        }
+        let disks: BTreeSet<String> = host
+            .instances
+            .iter()
+            .flat_map(|instance| &instance.volumes)
+            .filter_map(|volume| volume.disk.clone())
+            .collect();
+        host.devices = self.disks.read(root, &disks, &mut host.missing);
+        let interfaces: BTreeSet<String> = host
+            .instances
+            .iter()
+            .filter_map(|instance| instance.replication.as_ref())
+            .flat_map(|replication| &replication.standbys)
+            .filter_map(|standby| standby.interface.clone())
+            .collect();
+        host.interfaces = self.interfaces.read(root, &interfaces, &mut host.missing);
+        Ok(host)
+    }
+
+    /// Finds instances that have come, drops those that have gone, and reads anew what they lie on.
+    fn look_around(&mut self) -> anyhow::Result<()> {
+        // Known before processes are listed: a session that comes meanwhile is not among them.
+        let known: Vec<Option<Facts>> = self.watched.iter().map(Watched::facts).collect();
+        let found = discovery::find(&self.options.root)?;
+        if !self.options.connect.is_empty() {
+            for (watched, facts) in self.watched.iter_mut().zip(known) {
+                if let Some(facts) = facts {
+                    watched.match_process(&self.options.root, &found, &facts);
+                    watched.read_volumes(&self.options.root);
+                }
+            }
+            return Ok(());
+        }
+        self.hidden = found.hidden;
+        self.watched.retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
+        for server in found.servers {
+            if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == server.key) {
+                watched.host = server.instance;
+                continue;
+            }
+            let name = self.name(&server);
+            let address = server.place.as_ref().map(address::of_found).transpose()?;
+            let mut watched = Watched::new(server.key, name, server.port, true, address, &self.options)?;
+            watched.host = server.instance;
+            self.watched.push(watched);
+        }
+        self.watched.sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
+        for watched in &mut self.watched {
+            watched.read_volumes(&self.options.root);
+        }
+        Ok(())
+    }
+
+    /// A name that no other instance has had, and the same again after a restart.
+    fn name(&mut self, server: &discovery::Server) -> String {
+        let place = match (&server.instance, &server.key) {
+            (Some(instance), _) => instance.data_directory.display().to_string(),
+            (None, Key::Socket(directory, _)) => directory.display().to_string(),
+            _ => String::new(),
+        };
+        let port = server.port.map_or_else(|| "?".to_string(), |port| port.to_string());
+        let taken: Vec<&String> = self.names.values().collect();
+        let name = match taken.contains(&&port) {
+            false => port,
+            true => format!("{port}:{place}"),
+        };
+        self.names.entry((server.port, place)).or_insert(name).clone()
+    }
+}
