@@ -11,7 +11,7 @@ use pgcalm_lab::journal::{Change, Undo};
 use crate::arena::Arena;
 
 /// A control group of version 1 with a server in it.
-pub struct Group {
+pub(crate) struct Group {
     path: PathBuf,
     server: i32,
     _group: Undo,
@@ -19,7 +19,7 @@ pub struct Group {
 
 impl Group {
     /// Makes it, and puts the server into it until dropped.
-    pub fn new(arena: &Arena, controller: &str) -> Self {
+    pub(crate) fn new(arena: &Arena, controller: &str) -> Self {
         let path = PathBuf::from(format!("/sys/fs/cgroup/{controller}/pgcalm-record-test-{}", arena.data_device.name));
         let undo = arena.journal.note(Change::Cgroup { path: path.clone() }).unwrap();
         fs::create_dir(&path).unwrap();
@@ -29,7 +29,7 @@ impl Group {
     }
 
     /// Sets a limit, until dropped.
-    pub fn limit(&self, name: &str, value: &str) -> Limit {
+    pub(crate) fn limit(&self, name: &str, value: &str) -> Limit {
         let file = self.path.join(name);
         fs::write(&file, value).unwrap();
         Limit(file)
@@ -58,7 +58,7 @@ impl Drop for Group {
 }
 
 /// A limit of a group, until dropped.
-pub struct Limit(PathBuf);
+pub(crate) struct Limit(PathBuf);
 
 impl Drop for Limit {
     fn drop(&mut self) {
