@@ -1,8 +1,7 @@
 //! How long a fast stop and recovery would take, by facts.
 
 use pgcalm_host::Unknown;
-use pgcalm_postgres::estimate;
-use pgcalm_postgres::estimate::{Basis, Pending};
+use pgcalm_postgres::estimate::{Basis, Pending, Replay};
 
 use crate::facts::{Cap, Facts};
 use crate::rules::read;
@@ -31,16 +30,18 @@ pub fn stop(facts: &Facts) -> Result<(f64, Basis), Unknown> {
     pending(facts)?.stop().ok_or_else(read::no_cap)
 }
 
-/// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most; the same where the rate of
-/// replay is known.
+/// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most. The
+/// checkpoint at its end has what is dirty now, also where that WAL is more than there is now.
 pub fn recovery(facts: &Facts, wal_bytes: u64) -> [f64; 2] {
     let server = facts.server.as_ref();
     // What pg_calm tells is for the WAL that there is now.
     let now = server.and_then(|server| server.wal_since_redo_bytes).filter(|bytes| *bytes > 0);
     let told = server.and_then(|server| server.pg_calm.as_ref()?.recovery_seconds).filter(|seconds| *seconds > 0.0);
-    let of_module = now.zip(told).map(|(bytes, seconds)| bytes as f64 / seconds);
-    let of_log = facts.host.as_ref().and_then(|host| host.replay_bytes_per_second);
-    estimate::recovery(wal_bytes, of_module.or(of_log))
+    let of_module = now.zip(told).map(|(bytes, seconds)| Replay::WithCheckpoint(bytes as f64 / seconds));
+    let of_log = || facts.host.as_ref()?.replay_bytes_per_second.map(Replay::Redo);
+    let replay = of_module.or_else(of_log).unwrap_or(Replay::Unknown);
+    let standby = server.is_some_and(|server| server.in_recovery);
+    pending(facts).unwrap_or_default().recovery(wal_bytes, replay, standby)
 }
 
 /// Both, as far as they are known.

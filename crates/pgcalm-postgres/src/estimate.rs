@@ -2,10 +2,11 @@
 //!
 //! A fast stop ends with a checkpoint without pauses: dirty shared buffers go into the page cache, and then each file is synced. What
 //! takes time is what the device gets by that, those pages and what had been written before and was not flushed, at the operations or
-//! at the bytes per second that it takes, whichever is slower. Recovery replays WAL from the redo point on.
+//! at the bytes per second that it takes, whichever is slower. Recovery replays WAL from the redo point on, and ends with such a
+//! checkpoint, too.
 
-/// WAL replayed per second where no rate was shown: pages that have to be read at random, and pages in memory.
-const REPLAY_RATES: [f64; 2] = [16e6, 256e6];
+/// WAL replayed per second where no rate was shown: pages in memory, and pages that have to be read at random.
+const REPLAY_RATES: [f64; 2] = [256e6, 16e6];
 
 /// The schema of the extension `pg_buffercache`, quoted, if this role may call its `pg_buffercache_summary()` (16 on), as an expression;
 /// else null. It looks at all buffers without locks.
@@ -33,6 +34,17 @@ impl Basis {
             Self::UpperBound => "upper bound",
         }
     }
+}
+
+/// Bytes of WAL per second of the last crash recovery.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Replay {
+    /// Until the server took writes, the checkpoint at the end included, as pg_calm counts it.
+    WithCheckpoint(f64),
+    /// Redo alone, as the server's log tells.
+    Redo(f64),
+    /// Nobody has told.
+    Unknown,
 }
 
 /// What a fast stop would have to write.
@@ -69,12 +81,39 @@ impl Pending {
         let slower = by_operations.into_iter().chain(by_bytes).reduce(f64::max)?;
         Some((slower, if self.dirty_buffers.is_some() { Basis::FromCaps } else { Basis::UpperBound }))
     }
-}
 
-/// Seconds of recovery, at least and at most: the same where the rate of replay is known.
-pub fn recovery(wal_bytes: u64, replay_rate: Option<f64>) -> [f64; 2] {
-    let [slow, fast] = replay_rate.filter(|rate| *rate > 0.0).map_or(REPLAY_RATES, |rate| [rate; 2]);
-    [fast, slow].map(|rate| wal_bytes as f64 / rate)
+    /// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most: replay, and the checkpoint
+    /// without pauses for which the server then waits (PostgreSQL: `PerformRecoveryXLogAction`, `CHECKPOINT_END_OF_RECOVERY` of
+    /// `CreateCheckPoint`), unless the rate has it in it, or nothing is known of the device's. A standby that starts makes none.
+    pub fn recovery(&self, wal_bytes: u64, replay: Replay, standby: bool) -> [f64; 2] {
+        let (rates, counted) = match replay {
+            Replay::WithCheckpoint(rate) if rate > 0.0 => ([rate; 2], true),
+            Replay::Redo(rate) if rate > 0.0 => ([rate; 2], false),
+            _ => (REPLAY_RATES, false),
+        };
+        let checkpoint = if counted || standby { [0.0; 2] } else { self.last_checkpoint(wal_bytes) };
+        [0, 1].map(|end| wal_bytes as f64 / rates[end] + checkpoint[end])
+    }
+
+    /// Of the checkpoint at the end of recovery, which writes what replay dirties.
+    ///
+    /// - At least what a stop would write, where that is counted: it was changed after the redo point, so replay changes it again.
+    /// - At most all that was changed since then: replay dirties flushed pages, too, since it restores the image that their first
+    ///   change put into WAL (`full_page_writes`; `XLogReadBufferForRedoExtended`) whatever is on disk. So it is about a page for each
+    ///   block of WAL, more of them only with small images (`wal_compression`). Shared buffers hold no more than there are: the
+    ///   others were written while WAL was replayed. What is unflushed now may have to be synced besides, before replay
+    ///   (`SyncDataDirectory`).
+    fn last_checkpoint(&self, wal_bytes: u64) -> [f64; 2] {
+        let least = match self.stop() {
+            None => return [0.0; 2],
+            Some((_, Basis::UpperBound)) => 0.0,
+            Some((seconds, _)) => seconds,
+        };
+        let replayed = wal_bytes.div_ceil(self.block_bytes.max(1)).min(self.shared_buffers);
+        let dirty = self.dirty_buffers.unwrap_or(0).max(replayed);
+        let most = Self { told_seconds: None, dirty_buffers: Some(dirty), ..*self }.stop();
+        [least, most.map_or(least, |(seconds, _)| seconds.max(least))]
+    }
 }
 
 /// Bytes per second of the last crash recovery that a server's log tells of ("redo starts at", "redo done at").
@@ -122,8 +161,45 @@ mod tests {
 
     #[test]
     fn recovery_is_a_range_unless_the_rate_is_known() {
-        assert_eq!(recovery(512_000_000, Some(64e6)), [8.0, 8.0]);
-        assert_eq!(recovery(512_000_000, None), [2.0, 32.0]);
+        let pending = Pending::default();
+        assert_eq!(pending.recovery(512_000_000, Replay::Redo(64e6), false), [8.0, 8.0]);
+        assert_eq!(pending.recovery(512_000_000, Replay::Unknown, false), [2.0, 32.0]);
+        assert_eq!(pending.recovery(512_000_000, Replay::Redo(0.0), false), [2.0, 32.0]);
+    }
+
+    #[test]
+    fn recovery_ends_with_a_checkpoint_of_what_it_replays() {
+        let pending = Pending {
+            dirty_buffers: Some(900),
+            shared_buffers: 5000,
+            block_bytes: 8000,
+            unflushed_bytes: 100 * 8000,
+            write_iops: Some(100),
+            ..Pending::default()
+        };
+        let recovery = |pending: Pending, pages: u64| pending.recovery(pages * 8000, Replay::Redo(8e6), false);
+        // What a stop would write, and flushed pages that WAL has as a whole.
+        assert_eq!(recovery(pending, 3000), [3.0 + 10.0, 3.0 + 31.0]);
+        // Compressed, or not the first change.
+        assert_eq!(recovery(pending, 500), [10.5; 2]);
+        // There are no more buffers.
+        assert_eq!(recovery(pending, 50_000), [50.0 + 10.0, 50.0 + 51.0]);
+        let uncounted = Pending { dirty_buffers: None, ..pending };
+        assert_eq!(recovery(uncounted, 3000), [3.0, 3.0 + 31.0]);
+        // By pg_calm, merged.
+        let told = Pending { told_seconds: Some(4.0), ..pending };
+        assert_eq!(recovery(told, 3000), [3.0 + 4.0, 3.0 + 31.0]);
+        assert_eq!(recovery(Pending { write_iops: None, ..told }, 3000), [7.0; 2]);
+        assert_eq!(recovery(Pending { write_iops: None, ..pending }, 3000), [3.0; 2]);
+    }
+
+    #[test]
+    fn a_rate_may_have_the_last_checkpoint_in_it_and_standbys_make_none() {
+        let pending =
+            Pending { dirty_buffers: Some(900), block_bytes: 8000, write_iops: Some(100), ..Pending::default() };
+        assert_eq!(pending.recovery(8_000_000, Replay::WithCheckpoint(8e6), false), [1.0; 2]);
+        assert_eq!(pending.recovery(8_000_000, Replay::Redo(8e6), true), [1.0; 2]);
+        assert_eq!(pending.recovery(8_000_000, Replay::Redo(8e6), false), [10.0; 2]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use fastrand::Rng;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_postgres::estimate::{self, Pending};
+use pgcalm_postgres::estimate::{self, Pending, Replay};
 use pgcalm_volume::limits::Allowance;
 use serde_json::Value;
 
@@ -245,28 +245,28 @@ impl Play<'_> {
             &[],
         )?;
         let unsigned = |value: i64| value.max(0) as u64;
+        let unflushed_bytes = match devices.memory_group() {
+            Some(group) => memory::dirty_bytes(group)?,
+            None => MemInfo::read(stage.root()).map(|info| (info.dirty_kib + info.writeback_kib) << 10)?,
+        };
+        let (write_iops, write_bandwidth) = caps(contest, self.contestant);
+        let pending = Pending {
+            told_seconds: None,
+            dirty_buffers: row.get::<_, Option<i64>>(1).map(unsigned),
+            shared_buffers: unsigned(row.get(2)),
+            block_bytes: unsigned(row.get(3)),
+            unflushed_bytes,
+            write_iops,
+            write_bandwidth,
+        };
         let without = match kind {
-            Kind::Stop => {
-                let unflushed_bytes = match devices.memory_group() {
-                    Some(group) => memory::dirty_bytes(group)?,
-                    None => MemInfo::read(stage.root()).map(|info| (info.dirty_kib + info.writeback_kib) << 10)?,
-                };
-                let (write_iops, write_bandwidth) = caps(contest, self.contestant);
-                let pending = Pending {
-                    told_seconds: None,
-                    dirty_buffers: row.get::<_, Option<i64>>(1).map(unsigned),
-                    shared_buffers: unsigned(row.get(2)),
-                    block_bytes: unsigned(row.get(3)),
-                    unflushed_bytes,
-                    write_iops,
-                    write_bandwidth,
-                };
-                pending.stop().map(|(seconds, basis)| Estimate::new([seconds; 2], basis.name()))
-            }
+            Kind::Stop => pending.stop().map(|(seconds, basis)| Estimate::new([seconds; 2], basis.name())),
             Kind::Kill => {
-                let rate = estimate::replay_rate(&server.log());
-                let basis = if rate.is_some() { "last recovery" } else { "range" };
-                Some(Estimate::new(estimate::recovery(unsigned(row.get(0)), rate), basis))
+                let (replay, basis) = match estimate::replay_rate(&server.log()) {
+                    Some(rate) => (Replay::Redo(rate), "last recovery"),
+                    None => (Replay::Unknown, "range"),
+                };
+                Some(Estimate::new(pending.recovery(unsigned(row.get(0)), replay, false), basis))
             }
         };
         // Where the module does not know, doctor and top say what they find without it.

@@ -1,10 +1,10 @@
 //! How long a fast stop, and recovery after a crash, would take now.
 
 use pgcalm_host::instance::Role;
-use pgcalm_postgres::estimate::{Basis, Pending, recovery};
+use pgcalm_postgres::estimate::{Basis, Pending, Replay};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Instance, Memory};
+use crate::model::{Instance, Memory, ServerRole};
 
 /// What would have to be written, and how long it would take.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Stop {
     pub basis: Option<StopBasis>,
     /// Recovery after a crash at least, and of a standby that is restarted; `None` without the redo point.
     pub recovery_least_seconds: Option<f64>,
-    /// At most; the same where pg_calm has seen how fast the server replays.
+    /// At most; the same where pg_calm has seen how long recovery takes.
     pub recovery_most_seconds: Option<f64>,
 }
 
@@ -76,7 +76,10 @@ impl Stop {
         let wal = instance.checkpoint.as_ref().and_then(|checkpoint| checkpoint.wal_since_redo_bytes);
         let range = match module.and_then(|module| module.recovery_seconds) {
             Some(seconds) => Some([seconds; 2]),
-            None => wal.map(|bytes| recovery(bytes, None)),
+            None => {
+                let standby = instance.role == Some(ServerRole::Standby);
+                wal.map(|bytes| pending.recovery(bytes, Replay::Unknown, standby))
+            }
         };
         stop.recovery_least_seconds = range.map(|range| range[0]);
         stop.recovery_most_seconds = range.map(|range| range[1]);
@@ -106,6 +109,16 @@ mod tests {
         let stop = instance.stop.clone().unwrap();
         assert_eq!((stop.stop_seconds, stop.basis), (Some(5.0), Some(StopBasis::FromCaps)));
         assert_eq!(stop.recovery_most_seconds, None);
+        let checkpoint = r#"{"phase": "idle", "source": "wait_event", "wal_since_redo_bytes": 8192000}"#;
+        instance.checkpoint = Some(serde_json::from_str(checkpoint).unwrap());
+        Stop::judge(&mut instance, Some(&memory));
+        let stop = instance.stop.clone().unwrap();
+        let replay = [256e6, 16e6].map(|rate| 8_192_000.0 / rate);
+        assert_eq!(stop.recovery_least_seconds, Some(replay[0] + 5.0));
+        assert_eq!(stop.recovery_most_seconds, Some(replay[1] + 11.0));
+        instance.role = Some(ServerRole::Standby);
+        Stop::judge(&mut instance, Some(&memory));
+        assert_eq!(instance.stop.clone().unwrap().recovery_most_seconds, Some(replay[1]));
         instance.module = Some(Module { stop_seconds: Some(2.0), recovery_seconds: Some(7.0), ..Module::default() });
         Stop::judge(&mut instance, Some(&memory));
         let stop = instance.stop.unwrap();

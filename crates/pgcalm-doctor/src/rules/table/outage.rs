@@ -224,8 +224,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "recovery-longer-than-start",
         severity: Severity::Outage,
         problem: "Recovery after a crash takes longer than whoever starts the server waits: it is killed, and begins anew, for ever.",
-        looks_at: "`max_wal_size`; rate of replay by `pg_calm_status` or the log (\"redo done\"); `TimeoutStartSec` of the unit",
-        applies: "WAL of max_wal_size takes longer at that rate; where none is known, at 256 MB/s",
+        looks_at: "`max_wal_size`; rate of replay by `pg_calm_status` or the log (\"redo done\"); what a stop would write; \
+                   `TimeoutStartSec` of the unit",
+        applies: "WAL of max_wal_size takes longer at that rate, with the checkpoint at its end; where none is known, at 256 MB/s",
         reason: "a checkpoint begins at the latest when so much is there, so recovery may have as much to replay (documentation of WAL \
                  configuration); each start begins at the same redo point. A pod's startup probe can't be read on the host",
         cure: "TimeoutStartSec=infinity, as the documentation advises, a startup probe with as much patience; or a smaller max_wal_size.",
