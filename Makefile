@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start torture torture-errors torture-archive clean
 
 all: build
 
@@ -69,6 +69,10 @@ test-kubernetes:
 # With PostgreSQL 15, 17 and 18, or VERSIONS="17", in chroots of Debian that are kept; as root
 test-versions: deps build
 	@bench/test-versions $(VERSIONS)
+
+# With the oldest Rust that Cargo.toml says works; four minutes
+test-oldest-rust: deps
+	@bench/test-oldest-rust
 
 # Those packages in a clean Debian 12, by the README's steps; as root, about two minutes
 test-packages: deps build
