@@ -151,7 +151,8 @@ ok( wait_for(
 ok(kill_node($node), 'killed');
 $load->kill_kill;
 $node->start;
-is(status_of($node)->{recovery_target_met}, 'true', 'whether it is met is known after a recovery');
+ok(wait_for(sub { (status_of($node)->{recovery_target_met} // '') eq 'true' }),
+	'whether it is met is known after a recovery');
 is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM t'),
 	'40000|40000', 'and nothing is lost');
 $node->stop;
