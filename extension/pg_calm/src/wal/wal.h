@@ -16,7 +16,7 @@
 
 /* replay_rate.c */
 
-/* The worker's, at each look */
+/* The worker's, at each step: what is short is not to count as long as the time between looks */
 extern void replay_rate_tick(uint64 now_ms);
 
 /* wal_ahead.c */

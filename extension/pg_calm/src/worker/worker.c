@@ -280,7 +280,6 @@ look(uint64 now_ms)
 	control_flushing(now_ms);
 	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END, now_ms))
 		publish_degraded();
-	replay_rate_tick(now_ms);
 	if (calm_mode == CALM_MODE_OFF)
 		return;
 	if (page_map_is_low(calm_page_map))
@@ -307,6 +306,7 @@ work(uint64 now_ms)
 		read_settings();
 		next_settings_ms = now_ms + stretched(SETTINGS_INTERVAL_MS);
 	}
+	replay_rate_tick(now_ms);
 	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining);
 	/* a busy device leaves no pause for it: the order would be seconds old */
 	if (now_ms >= next_look_ms)
