@@ -68,12 +68,22 @@
 #define READS_ENOUGH 40.0
 #define FULL_PART 0.7
 
+/*
+ * The kernel's flusher: the part of what the device takes in a look that it has written of what
+ * was marked, if it is at work; for how long it is waited for at most, that of a full pool
+ * (FULL_SECONDS); and the part of all time
+ */
+#define FOUND_PART 0.1
+#define VISIT_MS 3000.0
+#define VISITED_PART 0.1
+
 PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
 
 static KernelFlusher flusher;
 static ControllerOutput control;
 static DeviceCaps own_caps; /* without regard to others */
 static double flush_rate = INFINITY;
+static bool visited = false;        /* by the kernel's flusher */
 static bool asks_for_reads = false; /* the volume is full, and hardly anybody reads */
 static uint64 next_settings_ms = 0;
 static uint64 next_look_ms = 0;
@@ -201,6 +211,36 @@ what_is_due(void)
 	return due;
 }
 
+/*
+ * Whether the kernel's flusher is at work in our files, as it is each 30 s.  It goes through a
+ * file page by page as long as it finds dirty ones: what is written, cleaned and filled ahead
+ * of it makes its visit longer, and each of these pages an operation.  So until it has gone,
+ * as the volume's use tells, the worker pauses and a checkpoint's writes are held.  Where it is
+ * there all the time it must not be left alone: what it writes scattered we would merge.
+ */
+static bool
+flusher_visits(uint64 now_ms)
+{
+	static uint64 last_found = 0;
+	static uint64 last_ms = 0;
+	static double left_ms = VISIT_MS;
+	uint64 found = flush_started.found_written - last_found;
+	double elapsed_ms = (double) (now_ms - last_ms);
+
+	last_found = flush_started.found_written;
+	last_ms = now_ms;
+	left_ms = visited ? left_ms - elapsed_ms : Min(left_ms + elapsed_ms * VISITED_PART, VISIT_MS);
+	if (!control.paced || left_ms <= 0)
+		return false;
+	if (found <= Min(own_caps.all_iops, own_caps.write_iops) * CALM_LOOK_MS / 1000 * FOUND_PART)
+		return visited && control.all_operations >= own_caps.all_iops * FULL_PART;
+	if (!visited)
+		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
+		                                 " pages that waited: the worker pauses",
+		                                 found)));
+	return true;
+}
+
 /* What follows from the state of the device and of the pool, to the policy of flushing and to the checkpointer */
 static void
 control_flushing(uint64 now_ms)
@@ -257,11 +297,14 @@ control_flushing(uint64 now_ms)
 	/* all members see the same memory */
 	flush_policy.headroom = flusher.headroom / sharing.members;
 
+	visited = flusher_visits(now_ms);
 	written = control.written / BLCKSZ;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
-	                    flush_policy.paced ? control.limit / BLCKSZ + written : 0);
-	pg_atomic_write_u64(&calm_shared->hold_most_pages,
-	                    flush_policy.paced ? control.full / BLCKSZ + written : 0);
+	                    flush_policy.paced && !visited ? control.limit / BLCKSZ + written : 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages, visited ? 1 :
+	                                                   flush_policy.paced ?
+	                                                             control.full / BLCKSZ + written :
+	                                                             0);
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = control.share.write_iops;
 	calm_shared->flush_rate = flush_rate;
@@ -320,6 +363,8 @@ work(uint64 now_ms)
 	if (!flush_advance())
 		return !flush_policy.rests;
 	if (calm_mode == CALM_MODE_OFF || flush_refused != NULL || flush_policy.rests)
+		return false;
+	if (visited && !draining)
 		return false;
 	due = what_is_due();
 	if (pool_start_next(&due, now_ms))

@@ -246,7 +246,10 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 		uint32 dirty_blocks = cachestat_dirty_blocks(&state);
 
 		if (dirty_blocks < taken)
+		{
 			count(&calm_shared->counters.kernel_flushed_pages, taken - dirty_blocks);
+			flush_started.found_written += taken - dirty_blocks;
+		}
 		if (dirty_blocks == 0)
 			memset(&job.dirty, 0, sizeof(job.dirty));
 		else if (dirty_blocks < taken && state.nr_writeback == 0)

@@ -183,6 +183,7 @@ typedef struct FlushStarted
 {
 	uint64 operations;
 	uint64 bytes;
+	uint64 found_written; /* pages that somebody had written when their turn came */
 } FlushStarted;
 
 extern FlushStarted flush_started;
