@@ -63,6 +63,10 @@ fn look(root: &HostRoot, ancestor: i32, roles: &mut HashMap<(i32, u64), String>)
             'D' | 'S' => process::kernel_stack(root, process.pid),
             _ => Vec::new(),
         };
+        // Which call it was, the functions below tell.
+        stack.retain(|function| {
+            !["do_syscall", "entry_SYSCALL", "__x64_sys"].iter().any(|way| function.starts_with(way))
+        });
         stack.truncate(DEPTH);
         *tally.entry((roles[&key].clone(), process.state, stack)).or_default() += 1;
     }
@@ -120,7 +124,13 @@ mod tests {
         };
         process(1, 0, 'S', "pgcalm", "");
         process(10, 1, 'D', "/usr/lib/postgresql/15/bin/postgres -D x", "");
-        process(11, 10, 'D', "postgres: checkpointer ", "[<0>] start_this_handle+0x1/0x2\n");
+        process(
+            11,
+            10,
+            'D',
+            "postgres: checkpointer ",
+            "[<0>] start_this_handle+0x1/0x2\n[<0>] do_syscall_64+0x1/0x2\n",
+        );
         process(12, 10, 'S', "postgres: a b [local] INSERT", "[<0>] ep_poll+0x1/0x2\n");
         process(13, 10, 'R', "postgres: a b [local] INSERT", "");
         process(14, 1, 'D', "pgbench", "");
