@@ -73,7 +73,7 @@ pub struct Role {
     pub sleeping: u32,
     /// Running or runnable (R).
     pub running: u32,
-    /// Where they waited, the most frequent places, those of uninterruptible sleep first.
+    /// Where they waited most often: two places of uninterruptible sleep, one of other.
     pub waits: Vec<Wait>,
 }
 

@@ -123,7 +123,7 @@ fn processes(stall: &Stall, beside_study: bool) -> Table {
         Table::new(headings.into_iter().chain(states).chain([Column::text("waits most often in")]).chain(study));
     for role in &stall.roles {
         let percent = |part: u32| short(f64::from(part) * 100.0 / f64::from(role.samples));
-        let wait = role.waits.first().map(|wait| {
+        let waits = role.waits.iter().map(|wait| {
             let state = if wait.blocked { "D" } else { "S" };
             format!("{state} {} %: {}", percent(wait.samples), wait.stack.join(" < "))
         });
@@ -132,7 +132,7 @@ fn processes(stall: &Stall, beside_study: bool) -> Table {
             [role.name.clone(), role.samples.to_string()]
                 .into_iter()
                 .chain([role.blocked, role.sleeping, role.running].map(percent))
-                .chain([wait.unwrap_or_default()])
+                .chain([waits.collect::<Vec<_>>().join("\n")])
                 .chain(beside_study.then(|| of_study().to_string())),
         );
     }
