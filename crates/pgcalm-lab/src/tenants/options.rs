@@ -25,10 +25,7 @@ pub(super) const LOG_FILE: &str = "server.log";
 /// What the processes of a server take beside shared buffers.
 const INSTANCE_OVERHEAD: u64 = 32 << 20;
 
-/// The same of one of many on shared file systems, which take the room that few need from those that need little.
-const SHARED_OVERHEAD: u64 = 48 << 20;
-
-/// WAL of one of them.
+/// WAL of one of many on a shared file system, which take the room that few need from those that need little.
 const SHARED_WAL_SIZE: u64 = 128 << 20;
 
 /// Whose the file systems are.
@@ -176,11 +173,10 @@ impl Options {
         Size(u64::from(self.instances) * (self.data_size().bytes() + self.wal_size().bytes()))
     }
 
-    /// Sizes of devices that all share, of data and WAL. The second summand is what a file system of few needs.
+    /// Sizes of devices that all share, of data and WAL; on that of WAL there is room for the file system of few.
     pub(super) fn shared_sizes(&self) -> [Size; 2] {
-        let table = self.rows * ROW_BYTES;
-        let of_one = [table + table / 2 + SHARED_OVERHEAD, SHARED_WAL_SIZE];
-        of_one.map(|size| Size((u64::from(self.instances) * size + DATA_OVERHEAD).next_multiple_of(16 << 20)))
+        let number = u64::from(self.instances);
+        [Size(number * self.data_size().bytes()), Size(number * SHARED_WAL_SIZE + DATA_OVERHEAD)]
     }
 
     /// What the lab's directory has to hold beside the loaded table.
