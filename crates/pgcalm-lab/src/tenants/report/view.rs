@@ -13,7 +13,7 @@ use crate::report::{Shown, settings, style};
 type Figure = (&'static str, fn(&Contestant) -> String);
 
 /// The rows.
-const FIGURES: [Figure; 14] = [
+const FIGURES: [Figure; 15] = [
     ("TPS of all, mean", |c| short(c.total.tps_mean)),
     ("TPS of all, worst second", |c| short(c.total.tps_min)),
     ("instances with zero seconds", |c| c.instances_zero().to_string()),
@@ -27,10 +27,13 @@ const FIGURES: [Figure; 14] = [
     ("Dirty of the host, most, MiB", |c| short(most(&c.total.series.dirty_mib))),
     ("Writeback of the host, most, MiB", |c| short(most(&c.total.series.writeback_mib))),
     ("checkpoint starts in 5 s, most", |c| c.checkpoints_at_once().to_string()),
-    ("checkpoints of an instance, fewest", |c| {
-        c.instances.iter().map(|i| i.checkpoint_starts_s.len()).min().unwrap_or(0).to_string()
-    }),
+    ("checkpoints begun, of all instances", |c| checkpoints(c).sum::<usize>().to_string()),
+    ("checkpoints begun, fewest of an instance", |c| checkpoints(c).min().unwrap_or(0).to_string()),
 ];
+
+fn checkpoints(contestant: &Contestant) -> impl Iterator<Item = usize> {
+    contestant.instances.iter().map(|instance| instance.checkpoint_starts_s.len())
+}
 
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
