@@ -25,6 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
 
 use crate::cap::{Capper, Caps, InForce};
 use crate::contestant::Contestant;
@@ -344,7 +345,7 @@ impl Arena<'_> {
         let first = merged.started.ceil() as i64;
         let end = ((merged.started + f64::from(seconds)).floor() as i64).max(first + 1);
         let mut statuses = measured.statuses.into_iter();
-        let of_all = |second: &i64| merged.by_second.get(second).map_or(0, |ended| ended.len());
+        let of_all = |second: &i64| merged.by_second.get(second).map_or(0, Histogram::len);
         let mut worst: Vec<i64> = (first..end).collect();
         worst.sort_by_key(of_all);
         worst.truncate(worst.len().div_ceil(10));

@@ -22,7 +22,7 @@ const POOL: &str = "tenants";
 /// Devices for all contestants, and what is copied to them.
 pub(super) enum Disks<'a> {
     /// Parts of a pool are the volumes; file systems are copied block by block.
-    Own { pool: Device, models: Box<[Device; 2]> },
+    Own { pool: Box<Device>, models: Box<[Device; 2]> },
     /// Data and WAL of all; new file systems for each contestant.
     Shared { devices: Box<[Device; 2]>, template: &'a Template },
 }
@@ -33,7 +33,10 @@ impl<'a> Disks<'a> {
         match options.file_systems {
             Ownership::Own => {
                 stage.progress.note(&format!("making a device of {size} for {number} instances"));
-                Ok(Self::Own { pool: stage.device(POOL, size)?, models: Box::new(models(options, stage, template)?) })
+                Ok(Self::Own {
+                    pool: Box::new(stage.device(POOL, size)?),
+                    models: Box::new(models(options, stage, template)?),
+                })
             }
             Ownership::Shared => {
                 let [data, wal] = options.shared_sizes();
@@ -69,13 +72,13 @@ impl<'a> Disks<'a> {
     pub(super) fn mount<'b>(&'b self, options: &Options, stage: &'b Stage<'_>) -> anyhow::Result<Mounted<'b>> {
         Ok(match self {
             Self::Own { pool, models } => Mounted::Own(
-                Volumes::new(
+                Box::new(Volumes::new(
                     &stage.journal,
                     pool,
                     &stage.dir.image(POOL),
                     stage.dir.mountpoint(POOL),
                     options.mount_options.as_ref(),
-                )?,
+                )?),
                 models,
             ),
             Self::Shared { devices, template } => {
@@ -109,7 +112,7 @@ fn models(options: &Options, stage: &Stage<'_>, template: &Template) -> anyhow::
 /// Mounted for a contestant. Undone when dropped.
 pub(super) enum Mounted<'a> {
     /// Each instance gets volumes of its own.
-    Own(Volumes<'a>, &'a [Device; 2]),
+    Own(Box<Volumes<'a>>, &'a [Device; 2]),
     /// Each gets a directory on both: data and WAL.
     Shared(Box<[(&'a Device, FileSystem); 2]>, &'a Template),
 }

@@ -1,5 +1,6 @@
 //! What the servers' processes do, second by second: run, sleep, or wait in the kernel, and where there.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -37,9 +38,7 @@ impl States {
             let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             while !stop.is_set() {
                 let second = now().as_secs() as i64;
-                if !seconds.contains_key(&second) {
-                    seconds.insert(second, look(&root, own, &mut roles).unwrap_or_default());
-                }
+                seconds.entry(second).or_insert_with(|| look(&root, own, &mut roles).unwrap_or_default());
                 let left = Duration::from_secs(second as u64 + 1).saturating_sub(now());
                 thread::sleep(left.min(Duration::from_millis(50)));
             }
@@ -56,17 +55,17 @@ impl States {
 fn look(root: &HostRoot, ancestor: i32, roles: &mut HashMap<(i32, u64), String>) -> pgcalm_host::Result<Tally> {
     let mut tally = Tally::new();
     for process in process::family(&process::table(root)?, ancestor) {
-        let key = (process.pid, process.start_ticks);
-        if !roles.contains_key(&key) {
+        let role = match roles.entry((process.pid, process.start_ticks)) {
+            Entry::Occupied(known) => known.into_mut(),
             // A process that was just started, a postmaster and a client have no such title; the first gets one yet.
-            match process::command_line(root, process.pid) {
+            Entry::Vacant(new) => match process::command_line(root, process.pid) {
                 Ok(line) if line.starts_with("postgres: autovacuum worker") => {
-                    roles.insert(key, "autovacuum worker".to_string());
+                    new.insert("autovacuum worker".to_string())
                 }
-                Ok(line) if line.starts_with("postgres: ") => _ = roles.insert(key, process_name(&line)),
+                Ok(line) if line.starts_with("postgres: ") => new.insert(process_name(&line)),
                 _ => continue,
-            }
-        }
+            },
+        };
         let mut stack = match process.state {
             'D' | 'S' => process::kernel_stack(root, process.pid),
             _ => Vec::new(),
@@ -76,14 +75,15 @@ fn look(root: &HostRoot, ancestor: i32, roles: &mut HashMap<(i32, u64), String>)
             !["do_syscall", "entry_SYSCALL", "__x64_sys"].iter().any(|way| function.starts_with(way))
         });
         stack.truncate(DEPTH);
-        *tally.entry((roles[&key].clone(), process.state, stack)).or_default() += 1;
+        *tally.entry((role.clone(), process.state, stack)).or_default() += 1;
     }
     Ok(tally)
 }
 
 /// Each role in the chosen seconds, those that are blocked most first.
 pub(super) fn roles(seconds: &BTreeMap<i64, Tally>, chosen: &[i64]) -> Vec<Role> {
-    let mut all: BTreeMap<&str, (Role, HashMap<(char, &[String]), u32>)> = BTreeMap::new();
+    type Waits<'a> = HashMap<(char, &'a [String]), u32>;
+    let mut all: BTreeMap<&str, (Role, Waits<'_>)> = BTreeMap::new();
     for ((name, state, stack), count) in chosen.iter().filter_map(|second| seconds.get(second)).flatten() {
         let (role, waits) = all.entry(name).or_default();
         role.samples += count;

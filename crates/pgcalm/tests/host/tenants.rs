@@ -158,13 +158,14 @@ fn instances_on_shared_file_systems_are_capped_by_groups_and_told_by_role() {
     };
     let mut child = start(shared(&["--seconds=600"]), &messages);
     wait_for(&messages, "measuring");
-    let group = |number: u32| blkio().unwrap().mountpoint.join(format!("pgcalm-lab-{}-{number}", child.id()));
+    let pid = child.id();
+    let group = |number: u32| blkio().unwrap().mountpoint.join(format!("pgcalm-lab-{pid}-{number}"));
     for number in [1, 2] {
         let caps = || host().read(group(number).join(Kind::WriteIops.v1_file())).unwrap_or_default();
         pgcalm_testkit::wait_for("caps on data and WAL", || caps().lines().count() == 2);
         assert!(!cgroup::members(&host(), &group(number)).unwrap().is_empty());
     }
-    rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!host().path(group(1)).exists());
     assert_clean(&dir.0, &[]);
