@@ -133,13 +133,13 @@ impl Capper {
     }
 
     /// The way by a group of its own for some of the processes, which limits what they submit themselves, as a tenant's
-    /// quota does; [`admit`](Self::admit) puts them there.
-    pub fn of_own_group(journal: &Journal) -> anyhow::Result<Self> {
+    /// quota does; [`admit`](Self::admit) puts them there. `part` tells it from others of this lab.
+    pub fn of_own_group(journal: &Journal, part: &str) -> anyhow::Result<Self> {
         let mut capper = Self::new(journal)?;
         if let Some(groups) = &mut capper.groups
             && groups.hierarchy.version == Version::V1
         {
-            let (group, undo) = make_group(journal, &groups.hierarchy)?;
+            let (group, undo) = make_group(journal, &groups.hierarchy, part)?;
             groups.group = group;
             groups._undo.push(undo);
         }
@@ -183,7 +183,7 @@ impl Capper {
                 root.write(&control, &format!("+{controller}"))?;
             }
         }
-        let (group, group_undo) = make_group(journal, &hierarchy)?;
+        let (group, group_undo) = make_group(journal, &hierarchy, "")?;
         undo.push(group_undo);
         // The group goes before the controllers that were enabled for it.
         undo.reverse();
@@ -286,8 +286,8 @@ impl Groups {
 }
 
 /// Makes a control group below the root group.
-fn make_group(journal: &Journal, hierarchy: &Hierarchy) -> anyhow::Result<(PathBuf, Undo)> {
-    let group = hierarchy.mountpoint.join(format!("pgcalm-lab-{}", std::process::id()));
+fn make_group(journal: &Journal, hierarchy: &Hierarchy, part: &str) -> anyhow::Result<(PathBuf, Undo)> {
+    let group = hierarchy.mountpoint.join(format!("pgcalm-lab-{}{part}", std::process::id()));
     let undo = journal.note(Change::Cgroup { path: group.clone() })?;
     let directory = journal.root().path(&group);
     fs::create_dir(&directory).with_context(|| format!("create control group {}", directory.display()))?;
@@ -364,10 +364,11 @@ mod tests {
         fs::write(root.path(&iops), "").unwrap();
         fs::create_dir_all(root.path("proc/70")).unwrap();
         fs::write(root.path("proc/70/stat"), "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n").unwrap();
-        let capper = Capper::of_own_group(&journal).unwrap();
+        let capper = Capper::of_own_group(&journal, "-3").unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1");
         capper.admit(70).unwrap();
         let group = root.path(&capper.groups.as_ref().unwrap().group);
+        assert!(group.to_str().unwrap().ends_with("-3"));
         assert_eq!(fs::read_to_string(group.join("cgroup.procs")).unwrap(), "70");
         let caps = capper.apply_to("7:0", CAPS).unwrap();
         let own = group.join(Kind::WriteIops.v1_file());

@@ -61,7 +61,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let stage = &Stage::open(&options.common, needs, interrupt)?;
     let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
     stage.dir.need_space(needed, "a smaller --size")?;
-    let capper = Capper::of_own_group(&stage.journal)?;
+    let capper = Capper::of_own_group(&stage.journal, "")?;
     stage.progress.note("making devices");
     let any = |wanted: fn(&Layout) -> bool| options.layouts.iter().any(|layout| wanted(layout));
     let surroundings = Surroundings {

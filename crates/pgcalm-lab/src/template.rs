@@ -127,6 +127,11 @@ impl Template {
         let Stage { installation, interrupt, .. } = stage;
         copy(&self.path, data, wal, Cache::Past, installation, interrupt)
     }
+
+    /// The same for many copies: the template stays in the page cache.
+    pub(crate) fn copy_again_to(&self, data: &Path, wal: &Path, stage: &Stage<'_>) -> anyhow::Result<()> {
+        copy(&self.path, data, Some(wal), Cache::PastTarget, &stage.installation, stage.interrupt)
+    }
 }
 
 /// Makes a cluster at `path` for others to be copied from. `fill` starts a server on it and shuts it down; what it sets for
@@ -321,6 +326,8 @@ enum Cache {
     Through,
     /// Large files are not, but for their end.
     Past,
+    /// The same, and what is copied is not dropped from it.
+    PastTarget,
 }
 
 fn copy(
@@ -403,7 +410,7 @@ fn copy_file(
     let start = buffer.as_ptr().align_offset(ALIGNMENT);
     let buffer = &mut buffer[start..start + COPY];
     let mut offset = 0;
-    if cache == Cache::Past
+    if cache != Cache::Through
         && file.length >= COPY as u64
         && let Ok(direct) =
             fs::OpenOptions::new().write(true).custom_flags((OFlags::DIRECT | OFlags::NOFOLLOW).bits() as i32).open(to)

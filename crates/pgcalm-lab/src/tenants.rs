@@ -1,54 +1,55 @@
-//! Many instances under load on volumes of one capped device, all checkpoints in lockstep.
+//! Many instances under load on volumes of one capped device, or on two file systems, all checkpoints in lockstep.
 //!
-//! Each instance has two volumes, for data and WAL, with caps of its own, and all volumes lie on one device, which has a
+//! With file systems of its own each instance has two volumes, for data and WAL, with caps of its own, and all volumes lie on one device, which has a
 //! cap that binds them together. A volume is a loop device on a part of the common loop device. All caps are in the root
 //! group of cgroup v1, which is flat: limits of a child group would replace those of the root group for what its
 //! processes submit, so that no cap could bind an instance and all of them together, and the kernel's flusher would
 //! escape them. A limit of the root group on a device holds for whatever is sent to that device.
+//!
+//! With shared file systems it is just such child groups that cap the instances, as on hosts that pack them by cgroup v1.
 
 mod client_barrier;
 mod contestant;
+mod disks;
 mod instance_limits;
 mod options;
 mod pool;
 pub mod report;
+mod states;
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::symlink;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
 
 use crate::cap::{Capper, Caps, InForce};
 use crate::contestant::Contestant;
-use crate::device::{Device, Kind};
-use crate::filesystem::Layout;
 use crate::interrupt::Interrupt;
-use crate::lab_dir::LabDir;
 use crate::load::overtime::Overtime;
 use crate::load::preparation::Preparation;
 use crate::load::{LOG_PREFIX, Load, Work};
 use crate::measure::Recording;
-use crate::options::{Distribution, FsType, named};
+use crate::options::{Distribution, named};
 use crate::report::Latency;
 use crate::sampler::Sampler;
 use crate::scenarios::Help;
-use crate::server::{Places, Server};
+use crate::server::{Places, Server, read_log};
 use crate::stage::{Needs, Stage};
 use crate::template::Template;
 use crate::tenants::report::Contestant as ContestantReport;
 use crate::tenants::report::Instance as InstanceReport;
-use crate::tenants::report::Report;
+use crate::tenants::report::{Report, Stall};
 use crate::transaction_log;
 use crate::transaction_log::Transactions;
 use crate::{measure, server_log, sysctl};
 use pgcalm_host::Failure;
 
-pub use options::Options;
+pub use options::{Options, Ownership};
 
 /// What the command line says of it.
 pub const HELP: Help = Help {
@@ -62,11 +63,10 @@ pub const HELP: Help = Help {
 };
 
 use client_barrier::ClientBarrier;
+use disks::{Disks, Mounted};
 use instance_limits::InstanceLimits;
-use pool::{Volume, Volumes};
-
-/// For names of the device that all volumes are on, and of where these are mounted.
-const POOL: &str = "tenants";
+use pool::Volume;
+use states::States;
 
 /// What is done to many instances is done to so many at a time.
 const WORKERS: usize = 4;
@@ -76,7 +76,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     options.check()?;
     let needs = Needs { module: options.contestants.iter().any(|c| c.module), ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
-    need_space(options, &stage.dir)?;
+    stage.dir.need_space(options.space(), "fewer --instances or --rows")?;
     let Some(capper) = Capper::of_root_group(&stage.journal)? else {
         return Err(Failure::Host(
             "needs the blkio controller of cgroup v1, in its root group, for caps on each volume and the device below"
@@ -87,12 +87,13 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     let run_dir = stage.run_dir(None)?;
     let template = Template::obtain(stage, &Preparation::Standard { rows: options.rows })?;
     let _sysctls = sysctl::apply(&stage.journal, options.sysctl)?;
-    let host = stage.host(capper.mechanism())?;
-    stage.progress.note(&format!("making a device of {} for {} instances", options.device_size(), options.instances));
-    let pool = stage.device(POOL, options.device_size())?;
-    let models = Models::create(options, stage, &template)?;
+    let host = stage.host(match options.file_systems {
+        Ownership::Own => capper.mechanism(),
+        Ownership::Shared => "cgroup-v1",
+    })?;
+    let disks = Disks::create(options, stage, &template)?;
     drop(run_dir);
-    let arena = Arena { options, stage, capper: &capper, pool: &pool, models: &models };
+    let arena = Arena { options, stage, capper: &capper, disks: &disks };
     let mut report =
         Report { scenario: HELP.name.to_string(), host, settings: named(options), contestants: Vec::new() };
     for contestant in &options.contestants {
@@ -103,44 +104,12 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn need_space(options: &Options, lab: &LabDir) -> anyhow::Result<()> {
-    let needed = options.device_size().bytes() + 2 * (options.data_size().bytes() + options.wal_size().bytes());
-    lab.need_space(needed, "fewer --instances or --rows")
-}
-
-/// File systems that those of all tenants are copies of, with a loaded cluster; not mounted.
-struct Models {
-    data: Device,
-    wal: Device,
-}
-
-impl Models {
-    fn create(options: &Options, stage: &Stage<'_>, template: &Template) -> anyhow::Result<Self> {
-        let device = |role: &str, size| -> anyhow::Result<Device> {
-            let device = stage.device_of(Kind::LOOP, &format!("model-{role}"), size)?;
-            pool::mark_untouched(&device, size, stage.interrupt)?;
-            Ok(device)
-        };
-        let models = Self { data: device("data", options.data_size())?, wal: device("wal", options.wal_size())? };
-        let mount = |role: &str, device: &Device| {
-            let role = format!("model-{role}");
-            stage.file_system(&role, device, FsType::Ext4, Layout::default())
-        };
-        let data = mount("data", &models.data)?;
-        let wal = mount("wal", &models.wal)?;
-        let pg_wal = wal.path().join("pg_wal");
-        template.copy_to(&data.path().join("cluster"), Some(&pg_wal), stage)?;
-        Ok(models)
-    }
-}
-
 /// What the runs share.
 struct Arena<'a> {
     options: &'a Options,
     stage: &'a Stage<'a>,
     capper: &'a Capper,
-    pool: &'a Device,
-    models: &'a Models,
+    disks: &'a Disks<'a>,
 }
 
 /// One instance's places.
@@ -157,20 +126,21 @@ impl Tenant {
     fn cluster(&self) -> PathBuf {
         self.data.path.join("cluster")
     }
+
+    fn log(&self, options: &Options) -> PathBuf {
+        match options.file_systems {
+            Ownership::Own => self.directory.join("server.log"),
+            Ownership::Shared => self.cluster().join("log").join(options::LOG_FILE),
+        }
+    }
 }
 
 impl Arena<'_> {
     fn run(&self, contestant: &Contestant) -> anyhow::Result<ContestantReport> {
         let label = contestant.name;
         let _run_dir = self.stage.run_dir(Some(&format!("tenants-{label}")))?;
-        let volumes = Volumes::new(
-            &self.stage.journal,
-            self.pool,
-            &self.stage.dir.image(POOL),
-            self.stage.dir.mountpoint(POOL),
-            self.options.mount_options.as_ref(),
-        )?;
-        let tenants = self.tenants(label, &volumes)?;
+        let mut mounted = self.disks.mount(self.options, self.stage)?;
+        let tenants = self.tenants(label, &mut mounted)?;
         let mut settings = self.options.server_settings(contestant);
         let shared = self.stage.dir.run().join("share");
         self.stage.private_dir(&shared)?;
@@ -194,32 +164,20 @@ impl Arena<'_> {
         for server in servers {
             server.discard()?;
         }
+        mounted.discard()?;
         let measured = measured?;
         self.report(contestant, &tenants, measured)
     }
 
     /// Copies, mounts and warms the volumes of all.
-    fn tenants(&self, label: &str, volumes: &Volumes<'_>) -> anyhow::Result<Vec<Tenant>> {
-        let (data_size, wal_size) = (self.options.data_size(), self.options.wal_size());
+    fn tenants(&self, label: &str, mounted: &mut Mounted<'_>) -> anyhow::Result<Vec<Tenant>> {
         self.stage
             .progress
             .note(&format!("{label}: restoring {} instances on new file systems", self.options.instances));
         let numbers: Vec<u32> = (0..self.options.instances).collect();
         let tenants = self.each(label, "restoring", &numbers, |&index| {
             let number = index + 1;
-            let offset = u64::from(index) * (data_size.bytes() + wal_size.bytes());
-            let data =
-                volumes.add(&format!("data-{number}"), &self.models.data, offset, data_size, self.stage.interrupt)?;
-            let wal = volumes.add(
-                &format!("wal-{number}"),
-                &self.models.wal,
-                offset + data_size.bytes(),
-                wal_size,
-                self.stage.interrupt,
-            )?;
-            let link = data.path.join("cluster/pg_wal");
-            fs::remove_file(&link).with_context(|| format!("remove {}", link.display()))?;
-            symlink(wal.path.join("pg_wal"), &link)?;
+            let [data, wal] = mounted.add(self.options, self.stage, index)?;
             let directory = self.stage.dir.run().join(number.to_string());
             self.stage.private_dir(&directory)?;
             Ok(Tenant {
@@ -230,6 +188,7 @@ impl Arena<'_> {
                 limits: InstanceLimits::create(&self.stage.journal, self.options, number)?,
             })
         })?;
+        mounted.settle(self.options)?;
         self.each(label, "warming", &tenants, |tenant| {
             tenant.limits.warm(&tenant.cluster(), &self.stage.progress, self.stage.interrupt)
         })?;
@@ -280,10 +239,13 @@ impl Arena<'_> {
         let seconds = self.options.seconds.0;
         self.stage.progress.note(&format!("{label}: measuring {seconds} s"));
         let mut caps = Some(self.caps(tenants)?);
+        // Shared, it is that of all.
+        let wal: BTreeSet<String> = tenants.iter().map(|t| t.wal.name.clone()).collect();
+        let states = States::start(self.stage.root().clone());
         let sampler = Sampler::start(
             self.stage.root().clone(),
-            vec![self.pool.name.clone()],
-            tenants.iter().map(|t| t.wal.name.clone()).collect(),
+            vec![self.disks.data().name.clone()],
+            wal.into_iter().collect(),
             // Servers and clients are our children.
             std::process::id() as i32,
         );
@@ -324,6 +286,7 @@ impl Arena<'_> {
         }
         drop(caps);
         let (samples, blocked) = sampler.finish();
+        let states = states.finish();
         if contestant.module {
             statuses = Some(self.each(label, "reading the status", servers, |server| {
                 server.row("pg_calm_status", self.stage.interrupt)
@@ -346,25 +309,24 @@ impl Arena<'_> {
             total: total.context("no instance")?,
             samples,
             blocked,
+            states,
             statuses: statuses.unwrap_or_default(),
-            checkpoints: servers.iter().map(|server| server_log::checkpoints(&server.log())).collect(),
+            checkpoints: tenants.iter().map(|t| server_log::checkpoints(&read_log(&t.log(self.options)))).collect(),
         })
     }
 
     fn caps(&self, tenants: &[Tenant]) -> anyhow::Result<Vec<InForce>> {
         // The instances' own caps are control groups' on a volume, too.
-        let mut caps = match self.pool.limit()? {
-            Some(limits) => vec![InForce::Volume(limits)],
-            None => self.capper.apply(self.pool, Caps::on_writes(self.options.device_iops, self.options.device_bps))?,
-        };
+        let mut caps = self.disks.cap(self.capper, self.options)?;
+        let own = |volume: &Volume, iops, bps| (volume.number.clone(), Caps::on_writes(iops, bps));
         for tenant in tenants {
-            caps.extend(
-                self.capper
-                    .apply_to(&tenant.data.number, Caps::on_writes(self.options.data_iops, self.options.data_bps))?,
-            );
-            caps.extend(
-                self.capper.apply_to(&tenant.wal.number, Caps::on_writes(self.options.wal_iops, crate::Limit(None)))?,
-            );
+            let capper = tenant.limits.capper().unwrap_or(self.capper);
+            for (device, own) in [
+                own(&tenant.data, self.options.data_iops, self.options.data_bps),
+                own(&tenant.wal, self.options.wal_iops, crate::Limit(None)),
+            ] {
+                caps.extend(capper.apply_to(&device, own)?);
+            }
         }
         Ok(caps)
     }
@@ -383,6 +345,15 @@ impl Arena<'_> {
         let first = merged.started.ceil() as i64;
         let end = ((merged.started + f64::from(seconds)).floor() as i64).max(first + 1);
         let mut statuses = measured.statuses.into_iter();
+        let of_all = |second: &i64| merged.by_second.get(second).map_or(0, Histogram::len);
+        let mut worst: Vec<i64> = (first..end).collect();
+        worst.sort_by_key(of_all);
+        worst.truncate(worst.len().div_ceil(10));
+        let stall = Stall {
+            seconds: worst.len() as u32,
+            tps_mean: worst.iter().map(of_all).sum::<u64>() as f64 / worst.len() as f64,
+            roles: states::roles(&measured.states, &worst),
+        };
         let instances: Vec<InstanceReport> = tenants
             .iter()
             .zip(measured.instances)
@@ -437,6 +408,7 @@ impl Arena<'_> {
                 fsync: None,
             }),
             instances,
+            stall: Some(stall),
         })
     }
 }
@@ -468,6 +440,7 @@ struct Measured {
     total: Transactions,
     samples: Vec<crate::sampler::Sample>,
     blocked: Vec<crate::contest::report::Blocked>,
+    states: BTreeMap<i64, states::Tally>,
     statuses: Vec<BTreeMap<String, serde_json::Value>>,
     checkpoints: Vec<server_log::CheckpointLog>,
 }

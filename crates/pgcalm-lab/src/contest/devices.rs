@@ -45,7 +45,7 @@ impl<'a> Devices<'a> {
         let capper = if volume.is_some() || options.cap == Some(CapWay::None) {
             Capper::of_volumes(journal)
         } else if options.cap_in == CapIn::Own {
-            Capper::of_own_group(journal)?
+            Capper::of_own_group(journal, "")?
         } else {
             Capper::new(journal)?
         };

@@ -1,13 +1,14 @@
-//! What an instance may use of the host: memory and time of processors.
+//! What an instance may use of the host: memory, time of processors, and of devices that it shares.
 
 use std::path::Path;
 
+use crate::cap::Capper;
 use crate::control_group::ControlGroup;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::options::Warm;
 use crate::progress::Progress;
-use crate::tenants::Options;
+use crate::tenants::options::{Options, Ownership};
 use crate::{cpu, memory, warm};
 
 /// The control groups of one instance, none where its options ask for none. They go when this is dropped, after its server.
@@ -16,6 +17,7 @@ pub(super) struct InstanceLimits {
     // Where v2 has one group for both, the memory's is the one that was made, and goes last.
     cpu: Option<ControlGroup>,
     memory: Option<ControlGroup>,
+    blkio: Option<Capper>,
 }
 
 impl InstanceLimits {
@@ -30,7 +32,11 @@ impl InstanceLimits {
             Some(cpus) => Some(cpu::group(journal, cpus, "instance-cpus", &part, existing)?),
             None => None,
         };
-        Ok(Self { cpu, memory })
+        let blkio = match options.file_systems {
+            Ownership::Own => None,
+            Ownership::Shared => Some(Capper::of_own_group(journal, &part)?),
+        };
+        Ok(Self { cpu, memory, blkio })
     }
 
     /// Fills the page cache; it is charged to the instance.
@@ -43,6 +49,12 @@ impl InstanceLimits {
 
     /// Takes the server `pid` and its processes into the groups.
     pub(super) fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        [&self.memory, &self.cpu].into_iter().flatten().try_for_each(|group| group.admit(pid))
+        [&self.memory, &self.cpu].into_iter().flatten().try_for_each(|group| group.admit(pid))?;
+        self.blkio.iter().try_for_each(|capper| capper.admit(pid))
+    }
+
+    /// What caps this instance on devices that others use as well; `None` where it has its own.
+    pub(super) fn capper(&self) -> Option<&Capper> {
+        self.blkio.as_ref()
     }
 }

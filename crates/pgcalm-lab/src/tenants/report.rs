@@ -42,6 +42,51 @@ pub struct Contestant {
     pub total: Run,
     /// Each of them.
     pub instances: Vec<Instance>,
+    /// What the servers' processes did while all instances together were slowest; absent in reports of versions that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
+}
+
+/// The tenth of the seconds in which the fewest transactions of all instances together ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stall {
+    /// How many seconds these are.
+    pub seconds: u32,
+    /// Transactions per second in these.
+    pub tps_mean: f64,
+    /// The servers' processes in these, a look each second, by what they are; those that were blocked most first.
+    pub roles: Vec<Role>,
+}
+
+/// What processes of one kind did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Role {
+    /// As the server titles them, e.g. `checkpointer` or `client backend`.
+    pub name: String,
+    /// Looks at one of them.
+    pub samples: u32,
+    /// Of these in uninterruptible sleep (D).
+    pub blocked: u32,
+    /// In interruptible sleep (S), or another state.
+    pub sleeping: u32,
+    /// Running or runnable (R).
+    pub running: u32,
+    /// Where they waited most often: two places of uninterruptible sleep, one of other.
+    pub waits: Vec<Wait>,
+}
+
+/// Where processes waited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Wait {
+    /// Whether in uninterruptible sleep.
+    pub blocked: bool,
+    /// Innermost kernel functions, top first.
+    pub stack: Vec<String>,
+    /// Looks at one that was there.
+    pub samples: u32,
 }
 
 /// One instance, in the window of [`Contestant::total`].
@@ -109,12 +154,17 @@ impl Contestant {
 }
 
 impl Report {
+    /// Whether the instances shared file systems, each held by a control group of its own.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.settings.get("file-systems").is_some_and(|whose| whose == "shared")
+    }
+
     /// The totals as a contest's report, for the charts.
     pub(crate) fn as_contest(&self) -> contest::report::Report {
         let mut settings = self.settings.clone();
         for (cap, of_device) in [("data-iops", "device-iops"), ("data-bps", "device-bps")] {
             settings.remove(cap);
-            if let Some(value) = self.settings.get(of_device) {
+            if let Some(value) = self.settings.get(of_device).filter(|_| !self.is_shared()) {
                 settings.insert(cap.to_string(), value.clone());
             }
         }

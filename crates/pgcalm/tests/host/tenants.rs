@@ -144,6 +144,47 @@ fn a_run_reports_every_instance() {
     assert!(page.contains("<svg") && page.contains("Instances"));
 }
 
+#[test]
+fn instances_on_shared_file_systems_are_capped_by_groups_and_told_by_role() {
+    if !can_run() {
+        return;
+    }
+    let dir = Dir::with_tables("tenants-shared");
+    let (json, messages) = (dir.0.join("report.json"), dir.0.join("messages"));
+    let shared = |more: &[&str]| {
+        let mount = "--mount-options=data=writeback,nodelalloc,barrier=0";
+        let all = ["--file-systems=shared", mount, "--data-iops=20", "--wal-iops=100", "--rate=none"];
+        tenants(&dir.0, &[&all[..], more].concat())
+    };
+    let mut child = start(shared(&["--seconds=600"]), &messages);
+    wait_for(&messages, "measuring");
+    let pid = child.id();
+    let group = |number: u32| blkio().unwrap().mountpoint.join(format!("pgcalm-lab-{pid}-{number}"));
+    for number in [1, 2] {
+        let caps = || host().read(group(number).join(Kind::WriteIops.v1_file())).unwrap_or_default();
+        pgcalm_testkit::wait_for("caps on data and WAL", || caps().lines().count() == 2);
+        assert!(!cgroup::members(&host(), &group(number)).unwrap().is_empty());
+    }
+    rustix::process::kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!host().path(group(1)).exists());
+    assert_clean(&dir.0, &[]);
+
+    let command = shared(&["--seconds=6", "--json", json.to_str().unwrap()]);
+    let status = start(command, &messages).wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", fs::read_to_string(&messages).unwrap());
+    let Document::Tenants(report) = pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() else {
+        panic!("not a document of tenants");
+    };
+    assert_eq!(report.host.cap_mechanism, "cgroup-v1");
+    let stall = report.contestants[0].stall.as_ref().unwrap();
+    let role = |name: &str| stall.roles.iter().find(|role| role.name == name).map_or(0, |role| role.samples);
+    // One of each per instance and look.
+    assert!(role("logger") > 0 && role("logger") == role("checkpointer"), "{stall:?}");
+    assert!(role("client backend") > 0, "{stall:?}");
+    assert_clean(&dir.0, &[]);
+}
+
 /// Limits that the groups of the lab `pid` set each instance, by instance: of memory in bytes and of processor time in microseconds, and
 /// the programs of which each group has processes.
 fn instance_limits(pid: u32) -> Vec<(String, String, [Vec<String>; 2])> {

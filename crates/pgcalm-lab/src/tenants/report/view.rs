@@ -3,7 +3,7 @@
 use pgcalm_render::document::{Block, Column, Document, Table};
 use pgcalm_render::number::short;
 
-use super::{Contestant, Report};
+use super::{Contestant, Report, Stall};
 use crate::contest::report::tables;
 use crate::contest::report::view::{charts, scripts};
 use crate::report;
@@ -13,7 +13,7 @@ use crate::report::{Shown, settings, style};
 type Figure = (&'static str, fn(&Contestant) -> String);
 
 /// The rows.
-const FIGURES: [Figure; 13] = [
+const FIGURES: [Figure; 15] = [
     ("TPS of all, mean", |c| short(c.total.tps_mean)),
     ("TPS of all, worst second", |c| short(c.total.tps_min)),
     ("instances with zero seconds", |c| c.instances_zero().to_string()),
@@ -27,7 +27,13 @@ const FIGURES: [Figure; 13] = [
     ("Dirty of the host, most, MiB", |c| short(most(&c.total.series.dirty_mib))),
     ("Writeback of the host, most, MiB", |c| short(most(&c.total.series.writeback_mib))),
     ("checkpoint starts in 5 s, most", |c| c.checkpoints_at_once().to_string()),
+    ("checkpoints begun, of all instances", |c| checkpoints(c).sum::<usize>().to_string()),
+    ("checkpoints begun, fewest of an instance", |c| checkpoints(c).min().unwrap_or(0).to_string()),
 ];
+
+fn checkpoints(contestant: &Contestant) -> impl Iterator<Item = usize> {
+    contestant.instances.iter().map(|instance| instance.checkpoint_starts_s.len())
+}
 
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
@@ -44,6 +50,14 @@ impl Shown for Report {
         document.title = Some(self.contestants.iter().map(zero).collect::<Vec<_>>().join(", "));
         document.readings = self.contestants.iter().map(worst).collect();
         document.section("Comparison").table(comparison(self));
+        for contestant in &self.contestants {
+            if let Some(stall) = &contestant.stall {
+                let (seconds, tps) = (stall.seconds, short(stall.tps_mean));
+                document
+                    .section(&format!("{}: its processes in its worst {seconds} s ({tps} TPS of all)", contestant.name))
+                    .table(processes(stall, self.is_shared()));
+            }
+        }
         document.sections.push(charts(&contest));
         document
             .section("Instances")
@@ -89,6 +103,41 @@ fn instances(report: &Report) -> Table {
             None => String::new(),
         };
         table.row(std::iter::once((index + 1).to_string()).chain(report.contestants.iter().map(of)));
+    }
+    table
+}
+
+/// What a host with a hundred instances on two shared file systems showed while it stood still, in 2016, before PostgreSQL 15 did
+/// without a statistics collector.
+const STUDY: [(&str, &str); 6] = [
+    ("checkpointer", "D, ext4_file_write"),
+    ("background writer", "D, start_this_handle"),
+    ("logger", "D, start_this_handle"),
+    ("autovacuum launcher", "not told; statistics collector: D, start_this_handle"),
+    ("client backend", "D"),
+    ("walwriter", "S"),
+];
+
+fn processes(stall: &Stall, beside_study: bool) -> Table {
+    let headings = [Column::text("process"), Column::figures("samples")];
+    let states = ["D %", "S %", "R %"].map(Column::figures);
+    let study = beside_study.then(|| Column::text("in the study"));
+    let mut table =
+        Table::new(headings.into_iter().chain(states).chain([Column::text("waits most often in")]).chain(study));
+    for role in &stall.roles {
+        let percent = |part: u32| short(f64::from(part) * 100.0 / f64::from(role.samples));
+        let waits = role.waits.iter().map(|wait| {
+            let state = if wait.blocked { "D" } else { "S" };
+            format!("{state} {} %: {}", percent(wait.samples), wait.stack.join(" < "))
+        });
+        let of_study = || STUDY.iter().find(|(name, _)| *name == role.name).map_or("", |(_, told)| *told);
+        table.row(
+            [role.name.clone(), role.samples.to_string()]
+                .into_iter()
+                .chain([role.blocked, role.sleeping, role.running].map(percent))
+                .chain([waits.collect::<Vec<_>>().join("\n")])
+                .chain(beside_study.then(|| of_study().to_string())),
+        );
     }
     table
 }
