@@ -212,9 +212,7 @@ impl Capper {
 
     /// Makes sure that the caps hold for process `pid` and all below it.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        let Some(groups) = self.groups.as_ref().filter(|groups| groups.is_own()) else {
-            return Ok(());
-        };
+        let Some(groups) = self.groups.as_ref().filter(|groups| groups.is_own()) else { return Ok(()) };
         let root = self.journal.root();
         let procs = groups.group.join("cgroup.procs");
         for member in process::family(&process::table(root)?, pid) {
@@ -251,9 +249,7 @@ impl Capper {
     pub fn change(&self, number: &str, caps: Caps, former: Caps) -> anyhow::Result<Vec<InForce>> {
         let root = self.journal.root();
         let mut in_force = Vec::new();
-        let Some(Groups { hierarchy, group, .. }) = &self.groups else {
-            return Ok(in_force);
-        };
+        let Some(Groups { hierarchy, group, .. }) = &self.groups else { return Ok(in_force) };
         for (kind, value) in caps.pairs() {
             let before = former.pairs().find(|(of, _)| *of == kind).map(|(_, value)| value);
             let (file, line, former) = match hierarchy.version {

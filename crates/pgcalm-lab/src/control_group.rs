@@ -20,15 +20,9 @@ pub(crate) enum Controller {
     Cpu,
 }
 
-impl Controller {
-    /// As the kernel and directories are named.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Cpu => "cpu",
-        }
-    }
+pgcalm_host::names! { fn name(Controller): Memory "memory", Cpu "cpu" }
 
+impl Controller {
     fn hierarchy(self, journal: &Journal, option: &str) -> anyhow::Result<Hierarchy> {
         let root = journal.root();
         let found = match self {
@@ -99,9 +93,7 @@ impl ControlGroup {
 
     /// Takes process `pid` and all below it back to the group that the group is in, so that it can go before they end.
     pub(crate) fn release(&self, pid: i32) -> anyhow::Result<()> {
-        let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else {
-            return Ok(());
-        };
+        let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else { return Ok(()) };
         self.move_family(pid, &parent.join("cgroup.procs"))
     }
 

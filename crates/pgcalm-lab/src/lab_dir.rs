@@ -42,16 +42,9 @@ enum Use {
     Volume,
 }
 
-impl Use {
-    /// What the names of its files begin with.
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Contest => "pgcalm",
-            Self::Torture => "pgcalm-torture",
-            Self::Volume => "pgcalm-volume",
-        }
-    }
+pgcalm_host::names! { fn prefix(Use): Contest "pgcalm", Torture "pgcalm-torture", Volume "pgcalm-volume" }
 
+impl Use {
     /// The file in the directory by which this use of it is locked.
     fn own_lock(self) -> Option<&'static str> {
         match self {

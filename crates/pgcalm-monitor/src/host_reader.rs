@@ -44,9 +44,7 @@ impl Load {
     /// Reads them; nothing at the first look.
     pub(crate) fn read(&mut self, root: &HostRoot) -> (Option<Cpu>, Option<Pressure>) {
         let (now, cpu, stalled) = (Instant::now(), CpuTime::read(root).ok(), pressure::of_host(root));
-        let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else {
-            return (None, None);
-        };
+        let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else { return (None, None) };
         let processors = cpu.zip(before_cpu).map(|(after, before)| Cpu {
             busy: after.busy_percent_since(&before) / 100.0,
             steal: after.steal_percent_since(&before) / 100.0,

@@ -89,9 +89,7 @@ pub(crate) fn of_data_directory(
 /// Takes over the caps of the module, which knows those of the settings, too, where they are the tighter ones. They are
 /// of the data directory's disk.
 pub(crate) fn add_module_caps(volumes: &mut [Volume], module: &Module) {
-    let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else {
-        return;
-    };
+    let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else { return };
     let source = module.caps_source.as_deref().unwrap_or("unknown source");
     let tighten = |cap: &mut Option<Cap>, value: Option<u64>| {
         if let Some(per_second) = value
@@ -145,12 +143,8 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
 /// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
 /// root group hold for what the kernel flusher writes on anybody's behalf.
 fn limits(root: &HostRoot, pid: i32, device: &BlockDevice) -> pgcalm_host::Result<Option<(Vec<Limit>, Vec<Unknown>)>> {
-    let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
-        return Ok(None);
-    };
-    let Some(group) = hierarchy.group_of(root, &pid.to_string())? else {
-        return Ok(None);
-    };
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok(None) };
+    let Some(group) = hierarchy.group_of(root, &pid.to_string())? else { return Ok(None) };
     let own = hierarchy.directory(&group);
     let (mut limits, mut unknown) = (Vec::new(), Vec::new());
     for disk in device.disks() {

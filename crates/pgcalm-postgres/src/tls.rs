@@ -204,9 +204,7 @@ fn present(
         };
     };
     builder.set_certificate_chain_file(&certificate).map_err(|error| unreadable("sslcert", &certificate, &error))?;
-    let Some(key_file) = file(parameters, environment, "sslkey", "postgresql.key") else {
-        return Ok(());
-    };
+    let Some(key_file) = file(parameters, environment, "sslkey", "postgresql.key") else { return Ok(()) };
     let key = private_key(&key_file, parameters, environment)?;
     builder
         .set_private_key(&key)

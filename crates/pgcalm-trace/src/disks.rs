@@ -15,9 +15,7 @@ pub fn number(major: u32, minor: u32) -> u32 {
 pub fn partitions(root: &HostRoot) -> HashMap<u32, u32> {
     let mut disks = HashMap::new();
     for disk in root.list("sys/block").unwrap_or_default() {
-        let Some(whole) = read_number(root, &format!("sys/block/{disk}/dev")) else {
-            continue;
-        };
+        let Some(whole) = read_number(root, &format!("sys/block/{disk}/dev")) else { continue };
         for entry in root.list(format!("sys/block/{disk}")).unwrap_or_default() {
             let directory = format!("sys/block/{disk}/{entry}");
             if root.path(format!("{directory}/partition")).exists()

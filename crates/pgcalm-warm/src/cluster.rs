@@ -74,9 +74,7 @@ impl Cluster {
 
     /// What `pg_calm` has been told of the volume.
     pub fn caps(&mut self) -> Caps {
-        let Ok(client) = &mut self.client else {
-            return Caps::default();
-        };
+        let Ok(client) = &mut self.client else { return Caps::default() };
         // Without them it is slower at worst.
         let settings = Settings::read(client, &["pg_calm.iops", "pg_calm.bandwidth"]).unwrap_or_default();
         let given = |name| settings.number(name).filter(|cap| *cap > 0.0);

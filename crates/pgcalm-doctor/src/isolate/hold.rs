@@ -31,9 +31,7 @@ pub enum End {
 pub fn until(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<(End, Vec<Described>)> {
     let this = Holder::this(root)?;
     let end = loop {
-        let Some(state) = held(root, this)? else {
-            return Ok((End::Cleared, Vec::new()));
-        };
+        let Some(state) = held(root, this)? else { return Ok((End::Cleared, Vec::new())) };
         let runs = Process::read(root, state.pid)
             .is_ok_and(|process| process.start_ticks == state.start_ticks && !process.is_zombie());
         if interrupted() {

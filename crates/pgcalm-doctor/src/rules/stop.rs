@@ -15,9 +15,7 @@ const CACHE: f64 = 0.5;
 /// A fast stop takes longer than whoever asks for it waits.
 pub(crate) fn longer_than_grace(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
-    let Some(patience) = grace.stop_seconds else {
-        return Ok(None);
-    };
+    let Some(patience) = grace.stop_seconds else { return Ok(None) };
     let (seconds, basis) = estimate::stop(facts)?;
     when(seconds > patience, || {
         Found::new(format!(
@@ -34,9 +32,7 @@ pub(crate) fn longer_than_grace(facts: &Facts) -> Answer {
 /// Recovery takes longer than whoever starts the server waits.
 pub(crate) fn recovery_longer_than_start(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
-    let Some(patience) = grace.start_seconds else {
-        return Ok(None);
-    };
+    let Some(patience) = grace.start_seconds else { return Ok(None) };
     let server = read::server(facts)?;
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let [least, most] = estimate::recovery(facts, max);
@@ -77,9 +73,7 @@ pub(crate) fn init_sync_method(facts: &Facts) -> Answer {
 pub(crate) fn cache_counted(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let host = read::host(facts)?;
-    let Some(limit) = host.memory_limit.as_ref().map_err(Clone::clone)? else {
-        return Ok(None);
-    };
+    let Some(limit) = host.memory_limit.as_ref().map_err(Clone::clone)? else { return Ok(None) };
     let Some(used) = &host.memory_use else {
         return Err(Unknown::new(format!("what is used of {} could not be read", limit.file)));
     };

@@ -155,16 +155,7 @@ pub enum Verdict {
     Worse,
 }
 
-impl Verdict {
-    /// In one word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Same => "same",
-            Self::Worse => "worse",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Verdict): Better "better", Same "same", Worse "worse" }
 
 impl Row {
     /// A row with its result, compared.

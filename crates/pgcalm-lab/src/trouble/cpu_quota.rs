@@ -56,9 +56,7 @@ impl Play for CpuQuota {
     }
 
     fn end(&mut self, ground: &Ground<'_>) -> anyhow::Result<()> {
-        let Some(group) = self.group.take() else {
-            return Ok(());
-        };
+        let Some(group) = self.group.take() else { return Ok(()) };
         if self.member.take().is_some() {
             cpu::limit(&group, None)?;
             // Twice, for what was started meanwhile.

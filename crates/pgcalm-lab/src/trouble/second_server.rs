@@ -47,9 +47,7 @@ impl Play for SecondServer {
     }
 
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
-        let Some(server) = &self.server else {
-            return Ok(());
-        };
+        let Some(server) = &self.server else { return Ok(()) };
         let mut command = server.client("pgbench");
         command.args(["-n", "-N", "-c", "2"]).args(["-T", &(left.as_secs() + 1).to_string()]).arg("postgres");
         self.load = Some(Program::start(&ground.stage.journal, ground.directory, "second-server", Start::of(command))?);

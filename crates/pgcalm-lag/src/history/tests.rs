@@ -159,9 +159,7 @@ fn a_base_backup_that_ends_is_no_lost_standby() {
 fn an_inactive_slot_is_a_disconnected_standby() {
     let mut history = History::default();
     let sample = history.add(with(reading(0.0, 8 * MIB), &[], &[slot("near", None, MIB)]));
-    let [standby] = &sample.standbys[..] else {
-        panic!("{:?}", sample.standbys);
-    };
+    let [standby] = &sample.standbys[..] else { panic!("{:?}", sample.standbys) };
     assert_eq!(standby.state, StandbyState::Disconnected);
     assert_eq!(standby.slot.as_deref(), Some("near"));
     assert_eq!(standby.flush.lag_bytes, Some(7 * MIB));

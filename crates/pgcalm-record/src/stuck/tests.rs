@@ -85,9 +85,7 @@ fn two_looks(made: &Made, between: impl Fn()) -> (u64, Vec<String>) {
     assert!(first.iter().all(|(_, looks)| looks.users == 0), "one look tells of no time");
     between();
     let second = asleep.look(&made.root(), &target(false), begin + INTERVAL);
-    let Some((_, looks)) = second.first() else {
-        return (0, Vec::new());
-    };
+    let Some((_, looks)) = second.first() else { return (0, Vec::new()) };
     (looks.users, looks.all().into_iter().map(|stuck| stuck.process).collect())
 }
 

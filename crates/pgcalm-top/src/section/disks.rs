@@ -29,19 +29,12 @@ pub enum Meter {
     ReadBytes,
 }
 
+pgcalm_host::names! {
+    pub fn name(Meter), ALL:
+        WriteOperations "writes", WriteBytes "written", ReadOperations "reads", ReadBytes "read"
+}
+
 impl Meter {
-    const ALL: [Self; 4] = [Self::WriteOperations, Self::WriteBytes, Self::ReadOperations, Self::ReadBytes];
-
-    /// As rows and charts name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WriteOperations => "writes",
-            Self::WriteBytes => "written",
-            Self::ReadOperations => "reads",
-            Self::ReadBytes => "read",
-        }
-    }
-
     /// How much of it there is.
     pub fn of(self, rates: &DeviceRates) -> f64 {
         match self {
@@ -98,9 +91,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
     let mut shown: Vec<&str> = Vec::new();
     let mut rows = Vec::new();
     for volume in &context.instance.volumes {
-        let Some(disk) = volume.disk.as_deref() else {
-            continue;
-        };
+        let Some(disk) = volume.disk.as_deref() else { continue };
         if shown.contains(&disk) {
             continue;
         }
@@ -119,9 +110,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
 fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<Row> {
     let section = section(volume);
     let rates = context.host.device(volume).and_then(|device| device.rates.as_ref());
-    let Some(rates) = rates else {
-        return Vec::new();
-    };
+    let Some(rates) = rates else { return Vec::new() };
     let mut rows = Vec::new();
     for meter in Meter::ALL {
         let cap = meter.cap(&volume.caps).map(|cap| cap.per_second as f64);

@@ -11,7 +11,7 @@ use crate::checkpoint::assemble::Building;
 use crate::checkpoint::report::{Checkpoint, Line};
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::SecondCount;
-use crate::report::{Drops, End, EndReason, Missing};
+use crate::report::{Drops, End, EndReason, Missing, Take};
 use crate::server_log::ServerLog;
 use crate::server_log::message::Message;
 use crate::stop::Stop;
@@ -37,7 +37,7 @@ pub(super) fn run(
     options: &Options,
     stop: &Stop,
     reason: &str,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let log = ServerLog::open(target);
     let mut client = match &options.connect {
@@ -121,12 +121,7 @@ pub(super) fn run(
 }
 
 /// Tells of checkpoints, up to --count.
-fn tell(
-    told: &mut u64,
-    options: &Options,
-    ready: Vec<Checkpoint>,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn tell(told: &mut u64, options: &Options, ready: Vec<Checkpoint>, take: Take<'_, Line>) -> anyhow::Result<()> {
     for checkpoint in ready {
         if options.count.is_some_and(|count| *told >= count) {
             break;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::locks::Options;
 use crate::locks::report::{Line, LockClass, LockWaits, Period};
 use crate::report::histogram::Histogram;
-use crate::report::{Drops, End, EndReason, Missing};
+use crate::report::{Drops, End, EndReason, Missing, Take};
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::{clock, connection, polling, session};
@@ -28,7 +28,7 @@ pub(super) fn run(
     options: &Options,
     stop: &Stop,
     reason: &str,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let Some(connect) = &options.connect else {
         return Err(Failure::Host(format!(
