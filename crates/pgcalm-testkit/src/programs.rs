@@ -1,13 +1,15 @@
 //! PostgreSQL's programs.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use nix::unistd::User;
 use pgcalm_host::{HostRoot, postgres};
+use rustix::process::{Pid, Signal};
 
 /// Directory of the programs that tests run: PostgreSQL 15's, or those of `PG_CONFIG`.
 pub fn bindir() -> Option<PathBuf> {
@@ -52,6 +54,37 @@ pub fn initdb(mut command: Command, data: &Path, more: &[&str]) {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// A program that ends with the test.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts it; nobody hears it.
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Gives it something to read.
+    pub fn say(&mut self, text: &str) {
+        let input = self.0.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Programs of one installation, run as the server's user in one directory.

@@ -186,9 +186,7 @@ fn usage(result: anyhow::Result<Report>) -> String {
 fn show_describes_places_group_and_limits() {
     let host = Host::v1();
     let report = show::show(&host.root).unwrap();
-    let [instance] = &report.instances[..] else {
-        panic!("{report:?}");
-    };
+    let [instance] = &report.instances[..] else { panic!("{report:?}") };
     assert_eq!(instance.data_directory, "/srv/pg");
     assert_eq!(instance.port, Some(5432));
     assert_eq!(instance.processes, 2);
@@ -227,10 +225,7 @@ fn a_plan_on_v2_tells_every_write_and_makes_none() {
 
 #[test]
 fn what_is_set_on_v2_is_cleared_again() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     let plan = host.set("70", "/dev/sda", true).unwrap();
     let report = host.set("70", "/dev/sda", false).unwrap();
     assert!(report.applied);
@@ -350,10 +345,7 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
 
 #[test]
 fn an_interrupted_set_undoes_what_it_did() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
         let error = host.set_until("70", "/dev/sda", false, &|| left.replace(left.get() - 1) == 0).unwrap_err();
@@ -365,10 +357,7 @@ fn an_interrupted_set_undoes_what_it_did() {
 
 #[test]
 fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     host.set("70", "/dev/sda", false).unwrap();
     let note = "run/pgcalm/isolate/pgcalm-isolate-70.json";
     let text = host.read(note);
@@ -388,10 +377,7 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
 
 #[test]
 fn a_second_set_changes_the_group_that_is_there() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v1();
+    let Some(host) = is_root().then(Host::v1) else { return };
     host.set("70", "/dev/sda", false).unwrap();
     let group = format!("{V1_GROUP}/db/pgcalm-isolate-70");
     for pid in [70, 71] {

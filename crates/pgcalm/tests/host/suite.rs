@@ -77,10 +77,7 @@ fn document(file: &Path) -> Report {
 
 #[test]
 fn results_stay_and_only_what_is_missing_is_run() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("suite");
+    let Some(dir) = can_run().then(|| Dir::with_tables("suite")) else { return };
     let at = |name: &str| dir.0.join(name);
     let (json, html, markdown) = (at("suite.json"), at("suite.html"), at("suite.md"));
     fs::write(at("suite.toml"), SUITE).unwrap();
@@ -127,10 +124,7 @@ fn results_stay_and_only_what_is_missing_is_run() {
 
 #[test]
 fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("suite-sigint");
+    let Some(dir) = can_run().then(|| Dir::with_tables("suite-sigint")) else { return };
     let text = SUITE
         .replace("[3, 4]", "[3, 60]")
         .replace("[[row]]\nname = \"broken\"\nseconds = 3\nset = [\"max_wal_size=nonsense\"]\n", "");

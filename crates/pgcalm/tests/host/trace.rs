@@ -12,7 +12,7 @@ use std::{fs, thread};
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
-use pgcalm_testkit::{programs, wait_for};
+use pgcalm_testkit::{of_kind, programs, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::locks::report::LockClass;
@@ -23,13 +23,7 @@ use rustix::process::{Pid, Signal};
 use trace_server::{Server, Trace, can_run, host};
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            checkpoint::Line::Checkpoint(checkpoint) => Some(&**checkpoint),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, checkpoint::Line::Checkpoint).map(|checkpoint| &**checkpoint).collect()
 }
 
 fn assert_nothing_missing_or_dropped(start: &checkpoint::Line, end: &checkpoint::Line) {
@@ -154,8 +148,7 @@ fn transactions_are_counted_exactly() {
     // Seconds are told of once they are over.
     thread::sleep(Duration::from_millis(2500));
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     let found = checkpoints(&lines);
     let transactions = found[0].transactions.as_ref().unwrap();
     let sum = |value: fn(&checkpoint::Second) -> u64| -> u64 { transactions.seconds.iter().map(value).sum() };
@@ -180,15 +173,8 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     holder.wait().unwrap();
     let oid: u32 = server.sql("SELECT 'locked'::regclass::oid").parse().unwrap();
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<locks::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let total = lines
-        .iter()
-        .find_map(|line| match line {
-            locks::Line::Total(total) => Some(total),
-            _ => None,
-        })
-        .unwrap();
+    let lines = trace.lines::<locks::Line>();
+    let total = of_kind!(lines, locks::Line::Total).next().unwrap();
     let waits: Vec<_> =
         total.locks.iter().filter(|lock| lock.class == LockClass::Heavyweight && lock.relation == Some(oid)).collect();
     assert_eq!(waits.len(), 1, "{:?}", total.locks);
@@ -232,15 +218,8 @@ fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
     make_wait(&server);
     make_wait(&server);
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<locks::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let checkpoint = lines
-        .iter()
-        .find_map(|line| match line {
-            locks::Line::Checkpoint(checkpoint) => Some(checkpoint),
-            _ => None,
-        })
-        .unwrap();
+    let lines = trace.lines::<locks::Line>();
+    let checkpoint = of_kind!(lines, locks::Line::Checkpoint).next().unwrap();
     let waits = |period: &locks::Period| -> u64 {
         let locks = period.locks.iter();
         locks
@@ -340,9 +319,7 @@ fn a_server_that_ends_ends_the_trace() {
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].reason, "shutdown");
-    let Some(checkpoint::Line::End(end)) = lines.last() else {
-        panic!("{lines:?}");
-    };
+    let Some(checkpoint::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
     assert_eq!(end.reason, EndReason::ServerEnded);
 }
 

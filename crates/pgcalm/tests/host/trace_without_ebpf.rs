@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::User;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{of_kind, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::report::Missing;
 use pgcalm_trace::why::report as why;
@@ -23,13 +23,7 @@ fn server_user() -> User {
 }
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            checkpoint::Line::Checkpoint(checkpoint) => Some(&**checkpoint),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, checkpoint::Line::Checkpoint).map(|checkpoint| &**checkpoint).collect()
 }
 
 fn start(lines: &[checkpoint::Line]) -> &pgcalm_trace::report::Start {
@@ -70,8 +64,7 @@ fn without_root_log_and_views_tell_less_and_it_says_so() {
     let before: Option<u64> = server.query(written).status.success().then(|| server.sql(written).parse().unwrap());
     server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     let start = start(&lines);
     assert!(!start.ebpf);
     assert_eq!(start.options, ["server log", "views"]);
@@ -102,8 +95,7 @@ fn without_root_or_a_connection_the_log_is_left() {
         // The collector opens a new file, which has to be found.
         server.sql("SELECT pg_rotate_logfile()");
     }
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert_eq!(start(&lines).options, ["server log"]);
     assert!(answers(&start(&lines).missing).contains(&"transactions"));
     let found = checkpoints(&lines);
@@ -123,8 +115,7 @@ fn without_log_checkpoints_the_views_are_left() {
         &["--count", "1", "--around", "0", "--connect", ""],
     );
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert_eq!(start(&lines).options, ["views"]);
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 1);
@@ -147,15 +138,8 @@ fn why_without_root_counts_commits_and_sees_checkpoints() {
     let seconds = std::fs::read_to_string(&trace.json).unwrap().lines().count();
     wait_for("two more seconds", || std::fs::read_to_string(&trace.json).unwrap().lines().count() >= seconds + 2);
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<why::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let seconds: Vec<&why::Second> = lines
-        .iter()
-        .filter_map(|line| match line {
-            why::Line::Second(second) => Some(second),
-            _ => None,
-        })
-        .collect();
+    let lines = trace.lines::<why::Line>();
+    let seconds: Vec<&why::Second> = of_kind!(lines, why::Line::Second).collect();
     let commits: u64 = seconds.iter().map(|second| second.commits).sum();
     assert!(commits > 20, "{commits}");
     let records: u64 = seconds.iter().map(|second| second.wal.records).sum();
@@ -247,12 +231,9 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
         // Time for a look at the server.
         thread::sleep(Duration::from_millis(600));
         trace.signal(Signal::INT);
-        let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-        assert_eq!(code, Some(0), "{stderr}");
+        let lines = trace.lines::<checkpoint::Line>();
         drop(stopped);
-        let Some(checkpoint::Line::End(end)) = lines.last() else {
-            panic!("{lines:?}");
-        };
+        let Some(checkpoint::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
         let go_on = format!("kill -CONT {}", server.pid());
         assert!(end.missing.iter().any(|missing| missing.reason.contains(&go_on)), "{:?}", end.missing);
         server.sql("SELECT 1");
@@ -308,8 +289,7 @@ fn a_server_in_another_mount_namespace_is_traced_from_the_host() {
     let trace = Trace::start(&server, "checkpoint", &["--count", "1", "--around", "0", "--connect", ""]);
     server.sql("INSERT INTO elsewhere SELECT generate_series(1, 1000)");
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert!(start(&lines).ebpf);
     assert_eq!(start(&lines).server.data_directory, "/mnt/data");
     assert_eq!(start(&lines).missing, []);

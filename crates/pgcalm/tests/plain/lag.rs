@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -265,7 +265,7 @@ fn command_line(primary: &Server, standby: &Server) {
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [Line::Start(start), Line::Sample(first), Line::Sample(_), Line::Sample(last), Line::End(end)] = &lines[..]
     else {
-        panic!("{lines:?}");
+        panic!("{lines:?}")
     };
     assert_eq!(start.cluster_name, "first");
     assert_eq!(start.port, primary.port());

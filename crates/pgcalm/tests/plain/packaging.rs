@@ -83,14 +83,10 @@ fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
     name.extend(verb);
     found.insert(name.join("-"));
     let help = String::from_utf8(output.stdout).unwrap();
-    let Some((_, list)) = help.split_once("\nCommands:\n") else {
-        return;
-    };
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return };
     let list = list.split_once("\n\n").map_or(list, |(list, _)| list);
     for line in list.lines() {
-        let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else {
-            continue;
-        };
+        let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
         let name = name.split_whitespace().next().unwrap();
         if name != "help" {
             let mut verb = verb.to_vec();

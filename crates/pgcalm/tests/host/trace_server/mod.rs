@@ -117,6 +117,13 @@ impl Trace {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Waits for its good end; its lines.
+    pub(crate) fn lines<T: DeserializeOwned>(self) -> Vec<T> {
+        let (lines, code, stderr) = self.end();
+        assert_eq!(code, Some(0), "{stderr}");
+        lines
+    }
+
     /// Waits for its end; its lines, exit code and standard error.
     pub(crate) fn end<T: DeserializeOwned>(self) -> (Vec<T>, Option<i32>, String) {
         let output = self.child.wait_with_output().unwrap();

@@ -46,9 +46,7 @@ fn section<'a>(picture: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn a_server_without_the_module() {
-    let Some(installation) = installation() else {
-        return;
-    };
+    let Some(installation) = installation() else { return };
     let server = Server::start(&installation, false).unwrap();
     one_picture_has_what_the_server_and_the_host_tell(&server);
     an_instance_of_the_host_is_chosen_by_directory_or_process_id(&server);
@@ -121,12 +119,8 @@ fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
 
 #[test]
 fn a_server_with_the_module() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let Some(server) = Server::start(&installation, true) else {
-        return;
-    };
+    let Some(installation) = installation() else { return };
+    let Some(server) = Server::start(&installation, true) else { return };
     one_picture_has_what_the_module_tells(&server);
     keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(&server);
 }
