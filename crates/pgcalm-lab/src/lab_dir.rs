@@ -220,12 +220,11 @@ impl LabDir {
 fn usable(path: &Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path).context("resolve --dir")?;
     if let Some(closed) = closed_to_others(&path) {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "--dir {}: user postgres cannot enter {}; use a directory such as {DEFAULT_DIR}",
             path.display(),
             closed.display()
-        ))
-        .into());
+        )));
     }
     Ok(path)
 }
@@ -235,11 +234,10 @@ fn create(path: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
     let path = path.canonicalize().with_context(|| format!("resolve --dir {}", path.display()))?;
     if path.as_os_str().len() > LONGEST_DIR {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
             path.display()
-        ))
-        .into());
+        )));
     }
     Ok(path)
 }

@@ -85,10 +85,9 @@ impl Source {
 /// signal has come.
 pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if !terminal::is_there() {
-        return Err(Failure::Usage(
+        anyhow::bail!(Failure::Usage(
             "top: standard input and output are not a terminal; --once prints one picture as text".to_string(),
-        )
-        .into());
+        ));
     }
     let mut session = Session::start(options)?;
     let mut screen = Screen::enter()?;

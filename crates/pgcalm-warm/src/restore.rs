@@ -50,13 +50,12 @@ pub fn restore(
 ) -> anyhow::Result<Restoring> {
     let saved = Saved::read(file)?;
     if saved.system_identifier != system_identifier {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "{}: was saved of the cluster {}, and {} is {system_identifier}; give --file",
             file.display(),
             saved.system_identifier,
             data.display()
-        ))
-        .into());
+        )));
     }
     let volume = Volume::below(root, data);
     let caps = options.caps.or(volume.caps);

@@ -64,12 +64,11 @@ pub(crate) fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
     let dir = &args.dir.dir;
     let found = open(dir)?.incident(args.id)?;
     let Some(incident) = found else {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "incident {}: is not in {}; pgcalm incidents lists those that are",
             args.id,
             dir.display()
-        ))
-        .into());
+        )));
     };
     show(&incident, args.html.as_deref(), &args.json)
 }

@@ -42,10 +42,9 @@ pub struct Options {
 /// had begun, by which `show` names it and `clear` undoes it.
 pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
-        return Err(Failure::Usage(
+        anyhow::bail!(Failure::Usage(
             "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth".to_string(),
-        )
-        .into());
+        ));
     }
     let Target { disk, node, partition } = select::device(root, &options.device)?;
     let _lock = match options.plan {

@@ -3,26 +3,23 @@
 mod checks;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use pgcalm_doctor::isolate::report::{Report, text};
 use pgcalm_doctor::isolate::{Setting, check, clear, set, show};
+use pgcalm_host::fake::FakeHost;
 use pgcalm_host::throttle::Kind;
-use pgcalm_host::{Failure, HostRoot, Known};
+use pgcalm_host::{Failure, Known};
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
 const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
 
 struct Host {
-    _dir: tempfile::TempDir,
-    root: HostRoot,
+    root: FakeHost,
 }
 
 impl Host {
     fn new(mountinfo: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let host = Self { _dir: dir, root };
+        let host = Self { root: FakeHost::default() };
         host.write("proc/self/mountinfo", mountinfo);
         host.write("sys/devices/sda/dev", "8:0\n");
         host.write("sys/devices/sda/sda1/dev", "8:1\n");
@@ -72,15 +69,11 @@ impl Host {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.root.put(path, text);
     }
 
     fn link(&self, path: &str, target: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
+        self.root.link(path, target);
     }
 
     fn read(&self, path: &str) -> String {

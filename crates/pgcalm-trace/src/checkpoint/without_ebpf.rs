@@ -53,10 +53,9 @@ pub(super) fn run(
         },
         (Err(no_log), Some(_)) => Err(no_log),
         (Err(no_log), None) => {
-            return Err(Failure::Host(format!(
+            anyhow::bail!(Failure::Host(format!(
                 "{reason}; and {no_log}; or give --connect, then the server's views tell write and sync time, buffers and transactions"
-            ))
-            .into());
+            )));
         }
     };
     let mut missing = missing(reason, log.as_ref().err().map(String::as_str), client.is_some());

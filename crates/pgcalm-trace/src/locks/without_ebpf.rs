@@ -31,10 +31,9 @@ pub(super) fn run(
     take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let Some(connect) = &options.connect else {
-        return Err(Failure::Host(format!(
+        anyhow::bail!(Failure::Host(format!(
             "{reason}; or give --connect, then samples of pg_stat_activity tell roughly who waits for what"
-        ))
-        .into());
+        )));
     };
     let mut client = connection::connect(target, connect)?;
     let mut missing: Vec<Missing> = [

@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::suite::report::Report;
-use pgcalm_testkit::{need, wait_for};
+use pgcalm_testkit::{need, programs, wait_for};
 use rustix::process::Signal;
 
 use lab_run::{Dir, patiently, signal};
@@ -150,10 +150,7 @@ fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
 fn refused(text: &str, more: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("suite.toml"), text).unwrap();
-    let output = suite(dir.path(), more).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let said = programs::refused(&mut suite(dir.path(), more), 2);
     assert!(!dir.path().join("results").exists());
     said
 }

@@ -11,7 +11,7 @@ use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::why::report as why;
 use rustix::process::Signal;
 
-use trace_server::{Server, Trace, can_run};
+use trace_server::{Trace, can_run, launch};
 
 /// The whole lines of a trace under way.
 fn seconds(trace: &Trace) -> Vec<why::Second> {
@@ -28,7 +28,7 @@ fn seconds(trace: &Trace) -> Vec<why::Second> {
 #[test]
 fn wal_of_short_connections_is_counted_once() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE rows (n int)");
     let trace = Trace::start(&server, "why", &[]);
     // A record for each row, and few others.
@@ -58,7 +58,7 @@ fn wal_of_short_connections_is_counted_once() {
 #[test]
 fn acquisitions_are_estimated_from_slices() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE rows (n int)");
     let trace = Trace::start(&server, "locks", &["--acquisitions"]);
     // Long enough for it to be drawn.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use pgcalm_host::{block_device, mounts};
-use pgcalm_testkit::need;
+use pgcalm_testkit::{need, programs};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -219,13 +219,8 @@ fn a_volume_goes_on_when_nobody_steers_it_any_more_and_ends_when_unmounted() {
 
 #[test]
 fn a_profile_that_there_is_not_is_answered_with_those_that_there_are() {
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "volume", "--profile", "gp9", "--size", "1GB"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(text.lines().count(), 1, "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    let text = programs::refused(command.args(["lab", "volume", "--profile", "gp9", "--size", "1GB"]), 2);
     assert!(text.contains("there are gp2, gp3, io2"), "{text}");
     let list = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "list"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();

@@ -3,11 +3,17 @@
 use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Output};
 
+use pgcalm_testkit::programs::refused;
 use rustix::fs::FileType;
 
-fn pgcalm(arguments: &[&str]) -> Output {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.args(arguments).env_remove("PGHOST").stdin(std::process::Stdio::null()).output().unwrap()
+    command.args(arguments).env_remove("PGHOST").stdin(std::process::Stdio::null());
+    command
+}
+
+fn pgcalm(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
 }
 
 /// Whatever the verb: a server that can't be reached, a name that fits none, a string that is none, a file that can't be
@@ -17,10 +23,7 @@ fn the_same_mistake_has_the_same_end_in_every_verb() {
     let ends = |verb: &str, option: &[&str], code: i32, part: &str| {
         let mut arguments: Vec<&str> = verb.split(' ').collect();
         arguments.extend(option);
-        let output = pgcalm(&arguments);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        let stderr = refused(&mut command(&arguments), code);
         assert!(stderr.starts_with("pgcalm: "), "{arguments:?}: {stderr}");
         assert!(stderr.contains(part), "{arguments:?}: {stderr}");
     };
@@ -139,21 +142,11 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         ("top --once --connect nonsense", "user=monitor"),
     ] {
         let words: Vec<&str> = arguments.split(' ').collect();
-        let line = refused(&words);
+        let line = refused(&mut command(&words), 2);
         assert!(line.contains(part), "{arguments}: {line}");
         let option = words.iter().rfind(|word| word.starts_with("--"));
         assert!(option.is_none_or(|option| line.contains(option)), "{arguments}: {line}");
     }
-}
-
-/// The only line on standard error.
-fn refused(arguments: &[&str]) -> String {
-    let output = pgcalm(arguments);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
-    stderr
 }
 
 #[test]
@@ -181,7 +174,7 @@ fn isolate_refuses_what_is_not_there() {
 fn an_output_file_that_was_only_tried_is_not_left_behind() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
-    refused(&["lab", "run", "checkpoint", "--json", json.to_str().unwrap(), "--clients", "0"]);
+    refused(&mut command(&["lab", "run", "checkpoint", "--json", json.to_str().unwrap(), "--clients", "0"]), 2);
     assert!(!json.exists());
 }
 
@@ -191,7 +184,7 @@ fn a_link_to_an_output_file_that_is_not_there_yet_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (link, file) = (dir.path().join("link"), dir.path().join("file"));
     std::os::unix::fs::symlink("file", &link).unwrap();
-    refused(&["lab", "run", "checkpoint", "--json", link.to_str().unwrap(), "--clients", "0"]);
+    refused(&mut command(&["lab", "run", "checkpoint", "--json", link.to_str().unwrap(), "--clients", "0"]), 2);
     assert!(link.is_symlink());
     assert!(!file.exists());
 }
@@ -287,10 +280,7 @@ fn report_says_what_to_give_it_when_the_file_is_none_of_ours() {
     std::fs::write(&file, "{\"a\": 1}").unwrap();
     let absent = dir.path().join("absent.json");
     for path in [&file, &absent] {
-        let output = pgcalm(&["lab", "report", path.to_str().unwrap()]);
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        let stderr = refused(&mut command(&["lab", "report", path.to_str().unwrap()]), 2);
         assert!(stderr.contains(path.to_str().unwrap()), "{stderr}");
         assert!(stderr.contains("lab run --json"), "{stderr}");
     }

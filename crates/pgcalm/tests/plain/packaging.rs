@@ -169,10 +169,7 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
 
 #[test]
 fn a_directory_that_cant_be_made_is_one_line() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["generate", "--man", "/proc/no/such"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    let stderr = pgcalm_testkit::programs::refused(command.args(["generate", "--man", "/proc/no/such"]), 1);
     assert!(stderr.contains("/proc/no/such"), "{stderr}");
 }

@@ -9,7 +9,7 @@ use pgcalm_monitor::model::{Activity, Host, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{FILE, Limits, Reader, Writer};
 use pgcalm_testkit::programs::Running;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{programs, wait_for};
 
 use crate::export::support;
 use crate::export::support::Servers;
@@ -22,9 +22,7 @@ fn pgcalm(arguments: &[&str]) -> Output {
 
 /// One line, and the code of a usage error.
 fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = pgcalm(arguments);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{arguments:?}: {text}");
+    let text = programs::refused(Command::new(PGCALM).args(arguments).env("TZ", "UTC"), 2);
     assert!(parts.iter().all(|part| text.contains(part)), "{arguments:?}: {text}");
 }
 

@@ -57,8 +57,7 @@ fn a_stopped_server_and_a_full_pipe_hold_up_no_signal() {
     if !need::met("signals", &[need::SERVER]) {
         return;
     }
-    let directory = programs::directory("pgcalm-signals");
-    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let programs = Programs::in_directory(&programs::bindir().unwrap(), "pgcalm-signals");
     let server = server::Server::create(&programs, "");
     let connect = server.conninfo();
     for (verb, code, more) in [
@@ -96,8 +95,7 @@ fn a_stopped_server_is_given_up() {
     if !need::met("a server that is stopped", &[need::SERVER]) {
         return;
     }
-    let directory = programs::directory("pgcalm-stopped");
-    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let programs = Programs::in_directory(&programs::bindir().unwrap(), "pgcalm-stopped");
     let server = server::Server::create(&programs, "");
     let caller = Caller {
         application_name: "pgcalm test",
