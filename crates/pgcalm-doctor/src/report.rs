@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::Facts;
 
 /// The document of `pgcalm doctor`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// `check`, `apply` or `undo`.

@@ -365,15 +365,8 @@ mod tests {
             slots: vec![crate::reading::SlotReading {
                 name: "near".to_string(),
                 physical: true,
-                temporary: false,
-                active: false,
-                active_pid: None,
-                restart_lsn: None,
-                confirmed_flush_lsn: None,
                 wal_status: Some(WalStatus::Lost),
-                safe_wal_size_bytes: None,
-                invalidation_reason: None,
-                inactive_s: None,
+                ..Default::default()
             }],
             ..crate::reading::Reading::default()
         };

@@ -142,10 +142,7 @@ impl Address {
         };
         let Some(owner) = owner else { return connect(None) };
         let is_owners = !self.user_is_given || owner.name().is_none_or(|name| name == self.user);
-        let (first, second) = match is_owners {
-            true => (Some(owner), None),
-            false => (None, Some(owner)),
-        };
+        let (first, second) = if is_owners { (Some(owner), None) } else { (None, Some(owner)) };
         connect(first).or_else(|failure| match failure {
             failure if failure.is_other_user() => connect(second).map_err(|_| failure),
             failure => Err(failure),

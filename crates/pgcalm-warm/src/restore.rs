@@ -1,12 +1,11 @@
 //! Reading again what was cached.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use anyhow::{Context, anyhow};
 use pgcalm_host::{Failure, HostRoot, Known};

@@ -6,11 +6,10 @@ use std::time::Duration;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
 
-use crate::isolate::clear;
 use crate::isolate::plan::Step;
 use crate::isolate::report::Step as Described;
-use crate::isolate::state;
 use crate::isolate::state::{Holder, State};
+use crate::isolate::{clear, state};
 
 /// How often it is looked whether there still is something to hold.
 const POLL: Duration = Duration::from_millis(100);

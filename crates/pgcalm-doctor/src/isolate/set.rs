@@ -47,10 +47,7 @@ pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -
         ));
     }
     let Target { disk, node, partition } = select::device(root, &options.device)?;
-    let _lock = match options.plan {
-        true => None,
-        false => Some(state::lock_to_change(root, interrupted)?),
-    };
+    let _lock = if options.plan { None } else { Some(state::lock_to_change(root, interrupted)?) };
     let inventory = Inventory::take(root)?;
     let instance = select::instance(&inventory, &options.instance)?;
     let hierarchy = usable(&inventory)?;

@@ -1,10 +1,9 @@
 //! How long a stop and a start take, and who waits for them.
 
-use crate::estimate;
 use crate::facts::{Facts, Grace};
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
-use crate::words;
+use crate::{estimate, words};
 
 /// So many files take seconds to open and sync one by one.
 pub(crate) const MANY_FILES: u64 = 10_000;
@@ -41,10 +40,7 @@ pub(crate) fn recovery_longer_than_start(facts: &Facts) -> Answer {
         Found::new(format!(
             "recovery of max_wal_size of {} takes {}; the server is killed if it has not started after {} ({})",
             words::size(max),
-            match known {
-                true => words::time(most),
-                false => format!("{} to {}", words::time(least), words::time(most)),
-            },
+            if known { words::time(most) } else { format!("{} to {}", words::time(least), words::time(most)) },
             words::time(patience),
             grace.source
         ))

@@ -52,15 +52,11 @@ fn slot(name: &str, active_pid: Option<i32>, at: u64) -> SlotReading {
     SlotReading {
         name: name.to_string(),
         physical: true,
-        temporary: false,
         active: active_pid.is_some(),
         active_pid,
         restart_lsn: Some(Lsn(BASE + at)),
-        confirmed_flush_lsn: None,
         wal_status: Some(WalStatus::Reserved),
-        safe_wal_size_bytes: None,
-        invalidation_reason: None,
-        inactive_s: None,
+        ..SlotReading::default()
     }
 }
 

@@ -1,12 +1,11 @@
 //! Causes made on purpose, each on a server with devices of its own: each has to be the verdict of the incident that it brings, and
 //! the recorder is told nothing of it. `make test-long` runs them, in a quarter of an hour. Need root; say so and pass otherwise.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
 
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Caps;

@@ -97,10 +97,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
         }
         // Others give way to data and WAL.
         let essential = [Role::Data, Role::Wal];
-        let less = match volume.roles.iter().any(|role| essential.contains(role)) {
-            true => 0,
-            false => 4,
-        };
+        let less = if volume.roles.iter().any(|role| essential.contains(role)) { 0 } else { 4 };
         shown.push(disk);
         rows.extend(volume_rows(context, volume, disk, less));
     }

@@ -1,8 +1,7 @@
 //! A suite's matrix: what is compared, what comes first, and its renderings.
 
 use pgcalm_lab::contest::report::Report as Run;
-use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint};
-use pgcalm_lab::contest::report::{Steadiness, reading};
+use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint, Steadiness, reading};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::{Report, Row, Verdict, markdown, svg};
