@@ -14,12 +14,8 @@ const PORT: &str = "5433";
 /// Branches of pgbench: some 160 MB, more than its shared buffers.
 const SCALE: &str = "10";
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<SecondServer>::default()
-}
-
 #[derive(Debug, Default)]
-struct SecondServer {
+pub(crate) struct SecondServer {
     load: Option<Program>,
     server: Option<Server>,
 }
