@@ -195,8 +195,10 @@ fn caps_in_the_servers_own_group_hold_its_own_writes() {
 fn a_rate_is_what_clients_begin_at_most() {
     let Some(dir) = can_run().then(|| Dir::with_tables("rate")) else { return };
     let json = dir.0.join("report.json");
-    let running =
-        Running::start(tiny_run(&dir.0, &["--seconds", "6", "--rate", "40", "--json", json.to_str().unwrap()]));
+    let running = Running::start(tiny_run(
+        &dir.0,
+        &["--seconds", "6", "--rate", "40", "--drain", "none", "--json", json.to_str().unwrap()],
+    ));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);

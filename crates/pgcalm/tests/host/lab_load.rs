@@ -11,17 +11,17 @@ use pgcalm_lab::contest::report::{Report, TransactionSource};
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{Dir, host, lab, patiently, signal, start_until};
+use lab_run::{Dir, host, lab, patiently, signal, start_until, words};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
     need::met("loads of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
-/// A run of stock PostgreSQL for five seconds.
+/// A run of stock PostgreSQL for five seconds; without caps, so that nothing is left to be drained.
 fn run(dir: &Path, load: &[&str]) -> Output {
-    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "20000"];
-    arguments.extend(["--wal-size", "512MB"]);
+    let fixed = "run checkpoint --contestants stock --seconds 5 --rows 20000 --wal-size 512MB --cap none --drain none";
+    let mut arguments = words(fixed);
     arguments.extend(load);
     patiently(&mut lab(&arguments, dir))
 }

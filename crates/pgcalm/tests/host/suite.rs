@@ -20,6 +20,8 @@ title = "Tiny rows"
 rows = 20000
 wal-size = "512MB"
 contestants = ["stock"]
+cap = "none"
+drain = "none"
 [[matrix]]
 [matrix.axes]
 seconds = [3, 4]
