@@ -75,7 +75,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
     let output = patiently(&mut tiny_run(
         &dir.0,
         &words(&format!(
-            "--layouts ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate --seconds 3 --lead 1 \
+            "--layouts ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate --seconds 3 --lead 0 \
          --json {} --html {}",
             json.display(),
             html.display()
