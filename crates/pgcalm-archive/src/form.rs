@@ -13,20 +13,9 @@ pub enum Form {
     Gzip,
 }
 
+pgcalm_host::names! { pub fn suffix(Form), ALL: Plain "", Zstd ".zst", Lz4 ".lz4", Gzip ".gz" }
+
 impl Form {
-    /// All of them, in the order in which they are looked for.
-    pub const ALL: [Self; 4] = [Self::Plain, Self::Zstd, Self::Lz4, Self::Gzip];
-
-    /// What follows the name, with its dot.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Zstd => ".zst",
-            Self::Lz4 => ".lz4",
-            Self::Gzip => ".gz",
-        }
-    }
-
     /// The form of a file by its name; whatever has none of the suffixes is taken as it is.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|suffix| suffix.to_str()) {

@@ -4,7 +4,6 @@
 //! The invariant: a file appears under the name that was asked for only if all of it has been checked and is on disk.
 
 mod cluster;
-mod error;
 mod file_name;
 mod form;
 mod history;
@@ -14,9 +13,8 @@ mod restore;
 mod segment_check;
 mod stored;
 
-pub use error::RestoreError;
 pub use file_name::{FileName, SegmentName};
 pub use form::Form;
-pub use restore::{Request, Restored, Target, restore};
+pub use restore::{Outcome, Request, Restored, Target, restore};
 pub use segment_check::SegmentCheck;
 pub use stored::Stored;

@@ -27,7 +27,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::{FileName, Form, RestoreError, Stored, segment_check};
+use pgcalm_host::Failure;
+
+use crate::restore::failed;
+use crate::{FileName, Form, Stored, segment_check};
 
 /// How deep subdirectories are looked through: from a repository of pgBackRest to its segments.
 const DEPTH: usize = 4;
@@ -53,7 +56,7 @@ pub(crate) fn find(
     file: &str,
     name: FileName,
     expected_system: Option<u64>,
-) -> Result<Option<Remains>, RestoreError> {
+) -> Result<Option<Remains>, Failure> {
     let mut found = None;
     let mut directories = Vec::new();
     for entry in entries(archive)? {
@@ -77,7 +80,7 @@ fn in_subdirectories(
     mut directories: Vec<(PathBuf, usize)>,
     file: &str,
     expected_system: Option<u64>,
-) -> Result<Option<Remains>, RestoreError> {
+) -> Result<Option<Remains>, Failure> {
     while let Some((directory, depth)) = directories.pop() {
         for entry in entries(&directory)? {
             let (path, is_directory) = entry?;
@@ -95,8 +98,8 @@ fn in_subdirectories(
 }
 
 /// Paths in a directory, and whether they are directories; links are not followed.
-fn entries(directory: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, bool), RestoreError>>, RestoreError> {
-    let failed = |error| RestoreError::io("look through", directory, error);
+fn entries(directory: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, bool), Failure>>, Failure> {
+    let failed = |error: io::Error| failed("look through", directory, error);
     let entries = fs::read_dir(directory).map_err(failed)?;
     Ok(entries.map(move |entry| {
         let entry = entry.map_err(failed)?;

@@ -1,12 +1,13 @@
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use pgcalm_host::replacement;
 use pgcalm_host::replacement::Replacement;
+use pgcalm_host::{Failure, replacement};
 
 use crate::remains::Remains;
-use crate::{FileName, Form, RestoreError, SegmentCheck, Stored, cluster, history, remains};
+use crate::{FileName, Form, SegmentCheck, Stored, cluster, history, remains};
 
 /// Size of the parts in which a file is checked and written.
 const PART: usize = 256 << 10;
@@ -37,6 +38,16 @@ pub enum Target {
     Nowhere(Option<PathBuf>),
 }
 
+/// How it ended where nothing failed.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was restored, or checked.
+    Restored(Restored),
+    /// The archive does not hold it, or has not finished it and a standby asks, which will ask again; the text says which. This alone
+    /// may be taken for the end of the archived WAL.
+    Absent(String),
+}
+
 /// A file that was restored, or checked.
 #[derive(Debug)]
 pub struct Restored {
@@ -44,8 +55,17 @@ pub struct Restored {
     pub source: PathBuf,
     /// Whether that is compressed without a checksum of its content, so that only what the WAL pages tell was checked.
     pub unchecked: bool,
-    /// Other forms of the file that were found first and can't be used.
-    pub damaged: Vec<RestoreError>,
+    /// Of other forms of the file that were found first: why they can't be used.
+    pub damaged: Vec<String>,
+}
+
+/// What became of one form of the file.
+enum Tried {
+    Absent,
+    /// It is damaged, or no file; why, and what to do.
+    Unusable(String),
+    /// It is restored; whether without a checksum.
+    Restored(bool),
 }
 
 /// The cluster that asks, as far as it is known.
@@ -60,48 +80,54 @@ struct Cluster {
 /// Forms are tried in the order of [`Form::ALL`]; one that can't be used is passed over if there is a good one. The file is
 /// written beside the target, synced, and renamed. The rename needs no sync: a recovery that finds it undone asks for the
 /// file again.
-pub fn restore(request: &Request) -> Result<Restored, RestoreError> {
-    let name = FileName::parse(&request.file).ok_or_else(|| RestoreError::BadName(request.file.clone()))?;
+pub fn restore(request: &Request) -> Result<Outcome, Failure> {
+    let (archive, file) = (&request.archive, &request.file);
+    let name = FileName::parse(file).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{file:?} is not the name of a WAL segment, a timeline history file or a backup history file; give %f of \
+             restore_command"
+        ))
+    })?;
     let (target, place) = match &request.target {
         Target::File(path) => (Some(path.as_path()), Some(path)),
         Target::Nowhere(path) => (None, path.as_ref()),
     };
     if let Some(path) = target {
-        replacement::check(path).map_err(|source| RestoreError::Target { path: path.to_path_buf(), source })?;
+        replacement::check(path).map_err(|error| {
+            Failure::Usage(format!("{}: {error}; name a file, or check without one with --check", path.display()))
+        })?;
     }
     let cluster = Cluster {
         system: place.and_then(|path| cluster::system_identifier(path)),
         is_standby: place.is_some_and(|path| cluster::is_standby(path)),
     };
     // A directory that isn't there holds nothing, which must not pass for the end of WAL.
-    fs::read_dir(&request.archive)
-        .map_err(|source| RestoreError::NoArchive { archive: request.archive.clone(), source })?;
+    fs::read_dir(archive).map_err(|error| {
+        Failure::Host(format!(
+            "archive {}: {error}; name the directory that pg_calm_archive.directory names, and see that it is mounted",
+            archive.display()
+        ))
+    })?;
     for _ in 0..LOOKS {
         if let Some(restored) = from_forms(request, name, target, cluster)? {
-            return Ok(restored);
+            return Ok(Outcome::Restored(restored));
         }
-        let (archive, file) = (&request.archive, &request.file);
-        let remains = remains::find(archive, file, name, cluster.system)?;
-        return Err(match remains {
+        return match remains::find(archive, file, name, cluster.system)? {
             Some(Remains::Arrived) => continue,
-            None => RestoreError::NotFound { file: file.clone(), archive: archive.clone() },
+            None => Ok(Outcome::Absent(format!("{file} is not in the archive {}", archive.display()))),
             Some(Remains::Unfinished(found)) if cluster.is_standby => {
-                RestoreError::NotYet { file: file.clone(), found }
+                Ok(Outcome::Absent(format!("{file} is not in the archive yet: {} is not finished", found.display())))
             }
-            Some(Remains::Unfinished(path)) => RestoreError::Unusable {
-                path,
-                reason: format!(
-                    "is not finished; if no more of it will come, rename it to {file} to have it replayed, or move it away to \
-                     end recovery before it"
-                ),
-            },
-            Some(Remains::Unusable(path, reason)) => RestoreError::Unusable { path, reason },
-        });
+            Some(Remains::Unfinished(path)) => Err(Failure::Host(format!(
+                "{}: is not finished; if no more of it will come, rename it to {file} to have it replayed, or move it away to \
+                 end recovery before it",
+                path.display()
+            ))),
+            Some(Remains::Unusable(path, reason)) => Err(Failure::Host(format!("{}: {reason}", path.display()))),
+        };
     }
-    Err(RestoreError::Unusable {
-        path: request.archive.join(&request.file),
-        reason: "comes and goes; let whatever changes the archive finish".to_string(),
-    })
+    let path = archive.join(file);
+    Err(Failure::Host(format!("{}: comes and goes; let whatever changes the archive finish", path.display())))
 }
 
 /// Restores from the first form that is there and whole; `None` if none is there.
@@ -110,55 +136,50 @@ fn from_forms(
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<Option<Restored>, RestoreError> {
+) -> Result<Option<Restored>, Failure> {
     let mut damaged = Vec::new();
     for form in Form::ALL {
         let source = form.place(&request.archive, &request.file);
-        let copied = open(&source).and_then(|stored| match stored {
-            Some(stored) => copy(stored, &source, name, target, cluster).map(Some),
-            None => Ok(None),
-        });
-        match copied {
-            Ok(None) => {}
-            Ok(Some(unchecked)) => {
-                return Ok(Some(Restored { source, unchecked, damaged }));
-            }
-            Err(error @ (RestoreError::Damaged { .. } | RestoreError::Unusable { .. })) => {
-                damaged.push(error);
-            }
-            Err(error) => return Err(error),
+        match from_form(&source, name, target, cluster)? {
+            Tried::Absent => {}
+            Tried::Restored(unchecked) => return Ok(Some(Restored { source, unchecked, damaged })),
+            Tried::Unusable(reason) => damaged.push(format!("{}: {reason}", source.display())),
         }
     }
-    match damaged.into_iter().next() {
-        Some(error) => Err(error),
-        None => Ok(None),
-    }
+    damaged.into_iter().next().map_or(Ok(None), |reason| Err(Failure::Host(reason)))
 }
 
-/// Opens a file of the archive; `None` if it isn't there. A link that leads nowhere is there.
-fn open(source: &Path) -> Result<Option<Stored>, RestoreError> {
-    let unusable = |reason: String| RestoreError::Unusable { path: source.to_path_buf(), reason };
+/// Opens a file of the archive and copies it. A link that leads nowhere is there.
+fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Cluster) -> Result<Tried, Failure> {
     match Stored::open(source) {
-        Ok(stored) => Ok(Some(stored)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::read_link(source) {
+        Ok(stored) => Ok(match copy(stored, source, name, target, cluster)? {
+            Ok(unchecked) => Tried::Restored(unchecked),
+            Err(damage) => Tried::Unusable(format!(
+                "{damage}; restore this file from another copy of the archive, or end recovery before it with \
+                 recovery_target_lsn"
+            )),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match fs::read_link(source) {
             Ok(target) => {
-                Err(unusable(format!("is a link to {}, which is not there; mount what holds it", target.display())))
+                Tried::Unusable(format!("is a link to {}, which is not there; mount what holds it", target.display()))
             }
-            Err(_) => Ok(None),
-        },
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(unusable(format!("{error}; move it away"))),
-        Err(error) => Err(RestoreError::io("read", source, error)),
+            Err(_) => Tried::Absent,
+        }),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Ok(Tried::Unusable(format!("{error}; move it away")))
+        }
+        Err(error) => Err(failed("read", source, error)),
     }
 }
 
-/// Checks one file, and writes it if it is to appear somewhere. Returns whether it has no checksum.
+/// Checks one file, and writes it if it is to appear somewhere. Returns whether it has no checksum, or what is damaged.
 fn copy(
     mut stored: Stored,
     source: &Path,
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<bool, RestoreError> {
+) -> Result<Result<bool, String>, Failure> {
     let mut output = target.map(Output::create).transpose()?;
     let mut check = SegmentCheck::new(name, cluster.system);
     let mut history = Vec::new();
@@ -168,15 +189,17 @@ fn copy(
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(unreadable(source, error)),
+            Err(error) if error.raw_os_error().is_some() => return Err(failed("read", source, error)),
+            // Anything else that a decoder says is about the file's content.
+            Err(error) => return Ok(Err(format!("does not decompress: {error}"))),
         };
         let bytes = &part[..length];
-        if let Some(check) = &mut check {
-            check.take(bytes).map_err(|reason| damage(source, reason))?;
+        if let Some(Err(reason)) = check.as_mut().map(|check| check.take(bytes)) {
+            return Ok(Err(reason));
         }
         if let FileName::History { .. } = name {
             if history.len() as u64 + length as u64 > LARGEST_HISTORY {
-                return Err(damage(source, "is too large for a timeline history".to_string()));
+                return Ok(Err("is too large for a timeline history".to_string()));
             }
             history.extend_from_slice(bytes);
         }
@@ -184,31 +207,23 @@ fn copy(
             output.write(bytes)?;
         }
     }
-    if let Some(check) = check {
-        check.finish().map_err(|reason| damage(source, reason))?;
+    if let Some(Err(reason)) = check.map(SegmentCheck::finish) {
+        return Ok(Err(reason));
     }
     if let FileName::History { timeline } = name
         && let Some(reason) = history::complaint(timeline, &history)
     {
-        return Err(damage(source, reason));
+        return Ok(Err(reason));
     }
     if let Some(output) = output {
         output.finish()?;
     }
-    Ok(stored.lacks_checksum())
+    Ok(Ok(stored.lacks_checksum()))
 }
 
-fn damage(source: &Path, reason: String) -> RestoreError {
-    RestoreError::Damaged { path: source.to_path_buf(), reason }
-}
-
-/// An error of the system is one; anything else that a decoder says is about the file's content.
-fn unreadable(source: &Path, error: io::Error) -> RestoreError {
-    if error.raw_os_error().is_some() {
-        RestoreError::io("read", source, error)
-    } else {
-        damage(source, format!("does not decompress: {error}"))
-    }
+/// A file that could not be read or written.
+pub(crate) fn failed(action: &str, path: &Path, error: impl Display) -> Failure {
+    Failure::Host(format!("{action} {}: {error}", path.display()))
 }
 
 /// The file while it is written.
@@ -221,20 +236,19 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn create(target: &'a Path) -> Result<Self, RestoreError> {
+    fn create(target: &'a Path) -> Result<Self, Failure> {
         let path = target.with_file_name(format!("xlogtemp.pgcalm.{}", std::process::id()));
-        let file =
-            Replacement::create(path.clone(), 0o600).map_err(|error| RestoreError::io("create", &path, error))?;
+        let file = Replacement::create(path.clone(), 0o600).map_err(|error| failed("create", &path, error))?;
         Ok(Self { file, target })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        self.file.write_all(bytes).map_err(|error| RestoreError::io("write", self.file.path(), error))
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(bytes).map_err(|error| failed("write", self.file.path(), error))
     }
 
-    fn finish(self) -> Result<(), RestoreError> {
-        self.file.sync().map_err(|error| RestoreError::io("sync", self.file.path(), error))?;
-        self.file.rename_to(self.target).map_err(|error| RestoreError::io("rename to", self.target, error))
+    fn finish(self) -> Result<(), Failure> {
+        self.file.sync().map_err(|error| failed("sync", self.file.path(), error))?;
+        self.file.rename_to(self.target).map_err(|error| failed("rename to", self.target, error))
     }
 }
 

@@ -190,9 +190,7 @@ impl SegmentCheck {
     /// Whether the last record before the page at hand switches to the next segment.
     fn switched(&self) -> bool {
         let wal = [self.earlier_body.as_slice(), self.previous_body.as_slice()].concat();
-        let Some(last) = wal.iter().rposition(|byte| *byte != 0) else {
-            return false;
-        };
+        let Some(last) = wal.iter().rposition(|byte| *byte != 0) else { return false };
         // Records are aligned to 8 bytes, headers are multiples of that.
         (0..=last / 8)
             .rev()

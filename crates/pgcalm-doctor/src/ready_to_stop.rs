@@ -94,12 +94,11 @@ pub fn run(
     let mut flush: Option<Flush> = None;
     while !report.ready && began.elapsed() < options.timeout {
         if report.basis == Basis::UpperBound.name() {
-            return Err(Failure::Host(
+            anyhow::bail!(Failure::Host(
                 "how many shared buffers are dirty is not known: CREATE EXTENSION pg_buffercache in the database that is connected to, and \
                  a role that is a member of pg_monitor; or pg_calm"
                     .to_string(),
-            )
-            .into());
+            ));
         }
         match flush.take() {
             Some(done) if done.thread.is_finished() => {
@@ -196,10 +195,9 @@ impl<'a> Look<'a> {
 
     fn fill(&self, report: &mut Report) -> anyhow::Result<()> {
         let Some((seconds, basis)) = self.pending.stop() else {
-            return Err(Failure::Usage(
+            anyhow::bail!(Failure::Usage(
                 "how fast the volume writes is not known, no cap can be seen: give --iops or --bandwidth".to_string(),
-            )
-            .into());
+            ));
         };
         report.stop_seconds = seconds;
         report.basis = basis.name().to_string();

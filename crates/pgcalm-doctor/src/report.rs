@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::Facts;
 
 /// The document of `pgcalm doctor`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// `check`, `apply` or `undo`.
@@ -48,20 +48,7 @@ pub enum Severity {
     Blind,
 }
 
-impl Severity {
-    /// All, worst first.
-    pub const ALL: [Self; 4] = [Self::Outage, Self::Stall, Self::Slow, Self::Blind];
-
-    /// As reports name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Outage => "outage",
-            Self::Stall => "stall",
-            Self::Slow => "slow",
-            Self::Blind => "blind",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Severity), ALL: Outage "outage", Stall "stall", Slow "slow", Blind "blind" }
 
 /// A rule that applies here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -60,25 +60,22 @@ fn value(root: &HostRoot, file: &str) -> Result<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn the_finer_of_both_files_is_read_where_the_kernel_has_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = FakeHost::default();
         assert_eq!(BackingDevice::read(&root, "8:0").unwrap(), None);
-        let device = root.path("sys/class/bdi/8:0");
-        fs::create_dir_all(&device).unwrap();
-        fs::write(device.join("max_ratio"), "25\n").unwrap();
+        root.put("sys/class/bdi/8:0/max_ratio", "25\n");
         let old = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(old.max_share, WHOLE / 4);
         assert_eq!(old.no_limit(), "100");
         assert_eq!(old.min_share, 0);
-        fs::write(device.join("min_ratio"), "5\n").unwrap();
+        root.put("sys/class/bdi/8:0/min_ratio", "5\n");
         let old = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(old.min_share, WHOLE / 20);
         assert_eq!(old.min_file, "/sys/class/bdi/8:0/min_ratio");
-        fs::write(device.join("max_ratio_fine"), "938\n").unwrap();
+        root.put("sys/class/bdi/8:0/max_ratio_fine", "938\n");
         let fine = BackingDevice::read(&root, "8:0").unwrap().unwrap();
         assert_eq!(fine.max_share, 938);
         assert_eq!(fine.file, "/sys/class/bdi/8:0/max_ratio_fine");

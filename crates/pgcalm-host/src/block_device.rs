@@ -128,9 +128,7 @@ pub fn by_number(root: &HostRoot, number: &str) -> Result<Option<BlockDevice>> {
 /// The device of a node such as `/dev/sda` or `/dev/mapper/vg-pg`; `None` if it is no block device. Links, as those in
 /// /dev/disk, are followed.
 pub fn by_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> {
-    let Some(node) = resolve::resolve(root, Path::new(""), node) else {
-        return by_name_of_node(root, node);
-    };
+    let Some(node) = resolve::resolve(root, Path::new(""), node) else { return by_name_of_node(root, node) };
     // Without udev nodes in /dev/mapper are no links, so a node's name tells less than its number.
     let found = fs::metadata(root.path(&node)).map(|found| (found.file_type(), found.rdev()));
     if let Ok((file_type, number)) = found
@@ -172,9 +170,7 @@ fn by_name_of_node(root: &HostRoot, node: &Path) -> Result<Option<BlockDevice>> 
 
 fn at(root: &HostRoot, link: PathBuf, layers: u32) -> Result<Option<BlockDevice>> {
     // The directories of partitions lie in those of their disks.
-    let Some(directory) = resolve::resolve(root, Path::new(""), &link) else {
-        return Ok(None);
-    };
+    let Some(directory) = resolve::resolve(root, Path::new(""), &link) else { return Ok(None) };
     let number_of = |directory: &Path| match root.read(directory.join("dev")) {
         Ok(text) => Ok(Some(text.trim().to_string())),
         Err(error) if error.is_not_found() => Ok(None),
@@ -185,17 +181,13 @@ fn at(root: &HostRoot, link: PathBuf, layers: u32) -> Result<Option<BlockDevice>
         let name = directory.file_name().unwrap_or_default();
         name.to_string_lossy().replace('!', "/")
     };
-    let Some(number) = number_of(&directory)? else {
-        return Ok(None);
-    };
+    let Some(number) = number_of(&directory)? else { return Ok(None) };
     let disk = if root.path(directory.join("partition")).exists() {
         directory.parent().unwrap_or(&directory)
     } else {
         &directory
     };
-    let Some(disk_number) = number_of(disk)? else {
-        return Ok(None);
-    };
+    let Some(disk_number) = number_of(disk)? else { return Ok(None) };
     Ok(Some(BlockDevice {
         name: name_of(&directory),
         number,
@@ -258,6 +250,7 @@ pub fn loop_numbers(root: &HostRoot) -> Result<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
 
     #[test]
     fn parses_a_stat_line_of_a_current_kernel() {
@@ -276,39 +269,26 @@ mod tests {
 
     #[test]
     fn counters_that_are_off_or_stay_0_count_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = FakeHost::default();
         let stat = |read_ops| DeviceStat { read_ops, ..DeviceStat::default() };
         assert_eq!(counts(&root, "nvme0n1", &stat(1)), Ok(()));
         let why = counts(&root, "nvme0n1", &stat(0)).unwrap_err();
         assert!(why.unknown.contains("multipath"), "{why}");
-        fs::create_dir_all(root.path("sys/block/sda/queue")).unwrap();
-        fs::write(root.path("sys/block/sda/queue/iostats"), "0\n").unwrap();
+        root.put("sys/block/sda/queue/iostats", "0\n");
         let why = counts(&root, "sda", &stat(1)).unwrap_err();
         assert!(why.unknown.contains("iostats"), "{why}");
     }
 
     #[test]
     fn a_partition_is_told_from_its_disk_by_number_and_by_node() {
-        use std::os::unix::fs::symlink;
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let disk = root.path("sys/devices/pci/block/sda");
-        std::fs::create_dir_all(disk.join("sda1")).unwrap();
-        std::fs::write(disk.join("dev"), "8:0\n").unwrap();
-        std::fs::write(disk.join("sda1/dev"), "8:1\n").unwrap();
-        std::fs::write(disk.join("sda1/partition"), "1\n").unwrap();
-        for directory in ["sys/dev/block", "sys/class/block", "dev/disk/by-id"] {
-            std::fs::create_dir_all(root.path(directory)).unwrap();
+        let root = FakeHost::default();
+        for (file, text) in [("dev", "8:0\n"), ("sda1/dev", "8:1\n"), ("sda1/partition", "1\n")] {
+            root.put(format!("sys/devices/pci/block/sda/{file}"), text);
         }
-        for (link, target) in [
-            ("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1"),
-            ("sys/class/block/sda", "../../devices/pci/block/sda"),
-            ("dev/disk/by-id/x", "../../sda"),
-        ] {
-            symlink(target, root.path(link)).unwrap();
-        }
-        std::fs::write(root.path("dev/sda"), "").unwrap();
+        root.link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");
+        root.link("sys/class/block/sda", "../../devices/pci/block/sda");
+        root.link("dev/disk/by-id/x", "../../sda");
+        root.put("dev/sda", "");
         let partition = by_number(&root, "8:1").unwrap().unwrap();
         assert_eq!((partition.name.as_str(), partition.disk.number.as_str()), ("sda1", "8:0"));
         let whole = by_node(&root, Path::new("/dev/disk/by-id/x")).unwrap().unwrap();
@@ -321,35 +301,23 @@ mod tests {
 
     #[test]
     fn what_a_device_is_made_of_is_looked_through_to_the_disks() {
-        use std::os::unix::fs::symlink;
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let link = |path: &str, target: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            symlink(target, path).unwrap();
-        };
+        let root = FakeHost::default();
         // LUKS (dm-1) on LVM (dm-0) on a mirror (md0) of two partitions.
         for (disk, number) in [("sda", "8:0"), ("sdb", "8:16")] {
-            write(&format!("sys/devices/{disk}/dev"), number);
-            write(&format!("sys/devices/{disk}/{disk}1/dev"), "8:1");
-            write(&format!("sys/devices/{disk}/{disk}1/partition"), "1");
+            root.put(format!("sys/devices/{disk}/dev"), number);
+            root.put(format!("sys/devices/{disk}/{disk}1/dev"), "8:1");
+            root.put(format!("sys/devices/{disk}/{disk}1/partition"), "1");
         }
         for (name, number) in [("md0", "9:0"), ("dm-0", "253:0"), ("dm-1", "253:1")] {
-            write(&format!("sys/devices/virtual/{name}/dev"), number);
+            root.put(format!("sys/devices/virtual/{name}/dev"), number);
         }
         for (holder, slave) in
             [("md0", "../../../sda/sda1"), ("md0", "../../../sdb/sdb1"), ("dm-0", "../../md0"), ("dm-1", "../../dm-0")]
         {
             let name = slave.rsplit('/').next().unwrap();
-            link(&format!("sys/devices/virtual/{holder}/slaves/{name}"), slave);
+            root.link(format!("sys/devices/virtual/{holder}/slaves/{name}"), slave);
         }
-        link("sys/dev/block/253:1", "../../devices/virtual/dm-1");
+        root.link("sys/dev/block/253:1", "../../devices/virtual/dm-1");
         let device = by_number(&root, "253:1").unwrap().unwrap();
         let names: Vec<&str> = device.disks().iter().map(|disk| disk.name.as_str()).collect();
         assert_eq!(names, ["dm-1", "dm-0", "md0", "sda", "sdb"]);
@@ -359,21 +327,17 @@ mod tests {
         assert_eq!(mirror.slaves[1].disk.number, "8:16");
 
         // Nothing that sysfs can show, but nothing to hang in either.
-        link("sys/devices/sda/slaves/dm-1", "../../virtual/dm-1");
+        root.link("sys/devices/sda/slaves/dm-1", "../../virtual/dm-1");
         assert!(by_number(&root, "253:1").is_ok());
     }
 
     #[test]
     fn lists_loop_devices_in_use_only() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["loop0", "loop1", "vda"] {
-            std::fs::create_dir_all(dir.path().join("sys/block").join(name)).unwrap();
-        }
-        let used = dir.path().join("sys/block/loop1/loop");
-        std::fs::create_dir(&used).unwrap();
-        std::fs::write(used.join("backing_file"), "/a b/data.img\n").unwrap();
+        let root = FakeHost::with(&[("sys/block/loop1/loop/backing_file", "/a b/data.img\n")]);
+        root.make("sys/block/loop0");
+        root.make("sys/block/vda");
         assert_eq!(
-            loop_devices(&HostRoot::new(dir.path())).unwrap(),
+            loop_devices(&root).unwrap(),
             [LoopDevice { name: "loop1".into(), backing_file: "/a b/data.img".into() }]
         );
     }

@@ -197,7 +197,7 @@ fn parse_membership(text: &str, version: Version, v1: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     const HYBRID_MOUNTS: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -206,18 +206,13 @@ mod tests {
 ";
     const HYBRID_MEMBERSHIP: &str = "9:name=systemd:/\n7:blkio:/tenants/a\n0::/user.slice\n";
 
-    fn host(mountinfo: &str, membership: &str) -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
-        fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
-        fs::write(dir.path().join("proc/self/cgroup"), membership).unwrap();
-        let root = HostRoot::new(dir.path());
-        (dir, root)
+    fn host(mountinfo: &str, membership: &str) -> FakeHost {
+        FakeHost::with(&[("proc/self/mountinfo", mountinfo), ("proc/self/cgroup", membership)])
     }
 
     #[test]
     fn on_a_hybrid_host_block_io_is_found_in_v1() {
-        let (_dir, root) = host(HYBRID_MOUNTS, HYBRID_MEMBERSHIP);
+        let root = host(HYBRID_MOUNTS, HYBRID_MEMBERSHIP);
         let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
         assert_eq!(hierarchy.version, Version::V1);
         let group = hierarchy.group_of(&root, "self").unwrap().unwrap();
@@ -235,12 +230,10 @@ mod tests {
     #[test]
     fn v2_counts_only_if_it_offers_the_io_controller() {
         let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let (dir, root) = host(mounts, "0::/system.slice/pg.service\n");
-        fs::create_dir_all(dir.path().join("sys/fs/cgroup")).unwrap();
-        let controllers = dir.path().join("sys/fs/cgroup/cgroup.controllers");
-        fs::write(&controllers, "cpuset cpu memory\n").unwrap();
+        let root = host(mounts, "0::/system.slice/pg.service\n");
+        root.put("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n");
         assert_eq!(Hierarchy::of_block_io(&root).unwrap(), None);
-        fs::write(&controllers, "cpuset cpu io memory\n").unwrap();
+        root.put("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n");
         let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
         assert_eq!(hierarchy.version, Version::V2);
         assert_eq!(hierarchy.group_of(&root, "self").unwrap(), Some("/system.slice/pg.service".into()));
@@ -249,18 +242,16 @@ mod tests {
     #[test]
     fn writeback_has_no_owner_only_where_the_host_has_no_memory_controller() {
         let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let (dir, root) = host(mounts, "0::/pg\n");
-        let mountpoint = dir.path().join("sys/fs/cgroup");
-        fs::create_dir_all(&mountpoint).unwrap();
+        let root = host(mounts, "0::/pg\n");
         let owned = |controllers: &str| {
-            fs::write(mountpoint.join("cgroup.controllers"), controllers).unwrap();
+            root.put("sys/fs/cgroup/cgroup.controllers", controllers);
             let hierarchy = Hierarchy::of_block_io(&root).unwrap().unwrap();
             owns_writeback(&root, &hierarchy).unwrap()
         };
         assert_eq!(owned("cpu io memory\n"), Some(true));
         assert_eq!(owned("cpu io\n"), Some(false));
         // A container's group, whose parent may have it on without listing it here.
-        fs::write(mountpoint.join("cgroup.type"), "domain\n").unwrap();
+        root.put("sys/fs/cgroup/cgroup.type", "domain\n");
         assert_eq!(owned("cpu io\n"), None);
     }
 

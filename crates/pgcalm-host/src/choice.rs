@@ -122,8 +122,7 @@ mod tests {
     }
 
     fn refused(name: Option<&str>, known: &[Known], hidden: &Hidden) -> Failure {
-        let dir = tempfile::tempdir().unwrap();
-        choose(&HostRoot::new(dir.path()), name, known, hidden).unwrap_err()
+        choose(&crate::fake::FakeHost::default(), name, known, hidden).unwrap_err()
     }
 
     #[test]

@@ -54,9 +54,7 @@ fn parse(text: &str) -> Option<CpuTime> {
         .map(|figure| figure.parse().ok())
         .collect::<Option<_>>()?;
     // guest and guest_nice follow, and are part of user and nice.
-    let [user, nice, system, idle, iowait, irq, softirq, stolen, ..] = figures[..] else {
-        return None;
-    };
+    let [user, nice, system, idle, iowait, irq, softirq, stolen, ..] = figures[..] else { return None };
     let busy = user + nice + system + irq + softirq;
     Some(CpuTime { busy, stolen, total: busy + stolen + idle + iowait })
 }
@@ -66,10 +64,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<CpuTime> {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(dir.path().join(PATH), text).unwrap();
-        CpuTime::read(&HostRoot::new(dir.path()))
+        CpuTime::read(&crate::fake::FakeHost::with(&[(PATH, text)]))
     }
 
     #[test]

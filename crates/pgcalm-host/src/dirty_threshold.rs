@@ -62,21 +62,13 @@ fn number(root: &HostRoot, name: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn ratios_are_of_dirtyable_memory_bytes_win_and_background_stays_below_the_limit() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        fs::create_dir_all(root.path("proc/sys/vm")).unwrap();
-        let set = |name: &str, value: u64| {
-            fs::write(root.path(vm_sysctl::path(name)), format!("{value}\n")).unwrap();
-        };
-        fs::write(
-            root.path("proc/meminfo"),
-            "MemTotal: 900000 kB\nMemFree: 100000 kB\nActive(file): 50000 kB\nInactive(file):   50000 kB\n",
-        )
-        .unwrap();
+        let meminfo = "MemTotal: 900000 kB\nMemFree: 100000 kB\nActive(file): 50000 kB\nInactive(file):   50000 kB\n";
+        let root = FakeHost::with(&[("proc/meminfo", meminfo)]);
+        let set = |name: &str, value: u64| root.put(vm_sysctl::path(name), &format!("{value}\n"));
         for (name, value) in
             [("dirty_bytes", 0), ("dirty_ratio", 20), ("dirty_background_bytes", 0), ("dirty_background_ratio", 10)]
         {

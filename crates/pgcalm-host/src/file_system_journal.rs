@@ -118,35 +118,23 @@ fn internal(journal: &str, file_system: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use crate::fake::FakeHost;
 
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+    fn host() -> FakeHost {
+        let root = FakeHost::default();
         for (name, number) in [("loop0", "7:0"), ("loop1", "7:1")] {
-            let device = root.path(format!("sys/devices/{name}"));
-            fs::create_dir_all(&device).unwrap();
-            fs::write(device.join("dev"), number).unwrap();
-            for (place, link) in [("sys/dev/block", number), ("sys/class/block", name)] {
-                fs::create_dir_all(root.path(place)).unwrap();
-                symlink(format!("../../devices/{name}"), root.path(place).join(link)).unwrap();
-            }
-            fs::create_dir_all(root.path("dev")).unwrap();
-            fs::write(root.path(format!("dev/{name}")), "").unwrap();
+            root.put(format!("sys/devices/{name}/dev"), number);
+            root.link(format!("sys/dev/block/{number}"), format!("../../devices/{name}"));
+            root.link(format!("sys/class/block/{name}"), format!("../../devices/{name}"));
+            root.put(format!("dev/{name}"), "");
         }
-        (dir, root)
+        root
     }
 
-    fn ext4(root: &HostRoot, options: &str, thread: &str) -> Option<FileSystemJournal> {
-        for (path, text) in [
-            ("proc/fs/ext4/loop0/options", options),
-            ("sys/fs/ext4/loop0/journal_task", "99\n"),
-            ("proc/99/comm", thread),
-        ] {
-            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
-            fs::write(root.path(path), text).unwrap();
-        }
+    fn ext4(root: &FakeHost, options: &str, thread: &str) -> Option<FileSystemJournal> {
+        root.put("proc/fs/ext4/loop0/options", options);
+        root.put("sys/fs/ext4/loop0/journal_task", "99\n");
+        root.put("proc/99/comm", thread);
         journal_of(root, &mount("ext4", "rw")).unwrap()
     }
 
@@ -171,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_ext4_journal_is_inside_or_on_another_device() {
-        let (_dir, root) = host();
+        let root = host();
         let inside = ext4(&root, "rw\ndelalloc\ndata=writeback\n", "jbd2/loop0-8\n").unwrap();
         assert_eq!(inside.device.known().unwrap().name, "loop0");
         assert!(!inside.external);
@@ -184,7 +172,7 @@ mod tests {
 
     #[test]
     fn unless_new_blocks_are_unwritten_ordered_waits_for_their_data_and_writeback_shows_them() {
-        let (_dir, root) = host();
+        let root = host();
         for (options, waits, shows) in [
             ("delalloc\ndioread_nolock\ndata=ordered\n", false, false),
             ("nodelalloc\ndioread_nolock\ndata=ordered\n", true, false),
@@ -202,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_xfs_log_is_inside_or_on_logdev() {
-        let (_dir, root) = host();
+        let root = host();
         let of = |options| journal_of(&root, &mount("xfs", options)).unwrap().unwrap();
         let inside = of("rw,attr2");
         assert_eq!(inside.device.known().unwrap().name, "loop0");

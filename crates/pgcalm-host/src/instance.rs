@@ -43,17 +43,7 @@ pub enum Role {
     Log,
 }
 
-impl Role {
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Wal => "wal",
-            Self::Tablespace => "tablespace",
-            Self::Log => "log",
-        }
-    }
-}
+names! { pub fn name(Role): Data "data", Wal "wal", Tablespace "tablespace", Log "log" }
 
 /// A directory or file of an instance, with the file system below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,12 +98,8 @@ impl Hidden {
 pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     let mut found = Found { hidden: hidden(root, table), ..Found::default() };
     for process in table {
-        let Some(directory) = process_file::working_directory(root, process.pid) else {
-            continue;
-        };
-        let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid")) else {
-            continue;
-        };
+        let Some(directory) = process_file::working_directory(root, process.pid) else { continue };
+        let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid")) else { continue };
         let mut lines = text.lines().map(str::trim);
         if lines.next().and_then(|line| line.parse().ok()) != own_pid(root, process.pid) {
             continue;
@@ -146,9 +132,7 @@ pub fn hidden(root: &HostRoot, table: &[Process]) -> Hidden {
 /// A server may listen in more directories than its postmaster.pid tells, and what listens may be a pooler, so what counts
 /// is whether anybody who may be looked at has the socket open.
 fn hidden_sockets(root: &HostRoot) -> Vec<ServerSocket> {
-    let Ok(mut sockets) = unix_socket::listening(root) else {
-        return Vec::new();
-    };
+    let Ok(mut sockets) = unix_socket::listening(root) else { return Vec::new() };
     let mut names = root.list("proc").unwrap_or_default().into_iter();
     while !sockets.is_empty()
         && let Some(name) = names.next()
@@ -257,9 +241,7 @@ fn log_files(root: &HostRoot, table: &[Process], postmaster: &Process) -> Vec<Pa
 
 /// The process id that a process has in its own namespace, as it writes it to files; `None` if that can't be told.
 pub fn own_pid(root: &HostRoot, pid: i32) -> Option<i32> {
-    let Ok(status) = root.read(format!("proc/{pid}/status")) else {
-        return Some(pid);
-    };
+    let Ok(status) = root.read(format!("proc/{pid}/status")) else { return Some(pid) };
     match status.lines().find_map(|line| line.strip_prefix("NSpid:")) {
         Some(pids) => pids.split_whitespace().last()?.parse().ok(),
         None => Some(pid),
@@ -288,19 +270,13 @@ fn looks_like_server(root: &HostRoot, table: &[Process], pid: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
     use std::fs;
-    use std::os::unix::fs::symlink;
 
     /// A host with a server at pid 70 (1 in its container), its collector, a backend, and a program in a copy of its
     /// data directory.
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+    fn host() -> FakeHost {
+        let root = FakeHost::default();
         let mountinfo = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 7:0 / /srv rw - tmpfs x rw\n\
                          3 1 7:1 / /wal rw - tmpfs x rw\n";
         for (pid, parent, title, cwd) in [
@@ -309,40 +285,36 @@ mod tests {
             (72, 70, "postgres: checkpointer \0", "/srv/pg"),
             (90, 1, "postgres\0-D\0/srv/copy", "/srv/copy"),
         ] {
-            write(
-                &format!("proc/{pid}/stat"),
+            root.put(
+                format!("proc/{pid}/stat"),
                 &format!("{pid} (postgres) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"),
             );
-            write(&format!("proc/{pid}/cmdline"), title);
-            write(&format!("proc/{pid}/mountinfo"), mountinfo);
-            symlink(cwd, root.path(format!("proc/{pid}/cwd"))).unwrap();
-            symlink("../..", root.path(format!("proc/{pid}/root"))).unwrap();
+            root.put(format!("proc/{pid}/cmdline"), title);
+            root.put(format!("proc/{pid}/mountinfo"), mountinfo);
+            root.link(format!("proc/{pid}/cwd"), cwd);
+            root.link(format!("proc/{pid}/root"), "../..");
         }
-        write("proc/70/status", "Name:\tpostgres\nNSpid:\t70\t1\n");
+        root.put("proc/70/status", "Name:\tpostgres\nNSpid:\t70\t1\n");
         for place in ["srv/pg", "srv/copy"] {
-            write(&format!("{place}/postmaster.pid"), "1\n/srv/pg\n1700000000\n5433\n/tmp\n*\n");
+            root.put(format!("{place}/postmaster.pid"), "1\n/srv/pg\n1700000000\n5433\n/tmp\n*\n");
         }
-        write("srv/pg/PG_VERSION", "15\n");
-        write("wal/one/x", "");
-        write("disk2/ts/x", "");
-        fs::create_dir_all(root.path("srv/pg/pg_tblspc")).unwrap();
-        symlink("/wal/one", root.path("srv/pg/pg_wal")).unwrap();
-        symlink("/disk2/ts", root.path("srv/pg/pg_tblspc/16400")).unwrap();
-        write("var/log/pg.log", "");
-        write("proc/71/fdinfo/5", "flags:\t0102001\n");
-        fs::create_dir_all(root.path("proc/71/fd")).unwrap();
-        symlink("/var/log/pg.log", root.path("proc/71/fd/5")).unwrap();
-        (dir, root)
+        root.put("srv/pg/PG_VERSION", "15\n");
+        root.put("wal/one/x", "");
+        root.put("disk2/ts/x", "");
+        root.link("srv/pg/pg_wal", "/wal/one");
+        root.link("srv/pg/pg_tblspc/16400", "/disk2/ts");
+        root.put("var/log/pg.log", "");
+        root.put("proc/71/fdinfo/5", "flags:\t0102001\n");
+        root.link("proc/71/fd/5", "/var/log/pg.log");
+        root
     }
 
     #[test]
     fn an_instance_is_found_by_its_pid_file_and_not_by_name() {
-        let (_dir, root) = host();
+        let root = host();
         let found = find(&root, &process::table(&root).unwrap()).unwrap();
         assert_eq!(found.hidden, Hidden::default());
-        let [instance] = &found.instances[..] else {
-            panic!("{:?}", found.instances);
-        };
+        let [instance] = &found.instances[..] else { panic!("{:?}", found.instances) };
         assert_eq!(instance.postmaster.pid, 70);
         assert_eq!(instance.port, Some(5433));
         assert_eq!(instance.version.as_deref(), Some("15"));
@@ -364,27 +336,25 @@ mod tests {
 
     #[test]
     fn a_server_that_may_not_be_looked_at_is_counted() {
-        let (_dir, root) = host();
+        let root = host();
         fs::remove_file(root.path("proc/70/cwd")).unwrap();
         let found = find(&root, &process::table(&root).unwrap()).unwrap();
         assert_eq!(found.instances, []);
         assert_eq!((found.hidden.processes, found.hidden.sockets), (vec![70], vec![]));
         // Told its data directory by PGDATA, as in the official image.
-        fs::write(root.path("proc/70/cmdline"), "postgres").unwrap();
+        root.put("proc/70/cmdline", "postgres");
         let table = process::table(&root).unwrap();
         assert_eq!(hidden(&root, &table).processes, [70]);
     }
 
     #[test]
     fn a_socket_that_nobody_to_be_seen_listens_on_is_of_a_hidden_server() {
-        let (_dir, root) = host();
-        fs::create_dir_all(root.path("proc/net")).unwrap();
+        let root = host();
         let line =
             |inode: u32, path: &str| format!("0000000000000000: 00000002 00000000 00010000 0001 01 {inode} {path}\n");
         let text = line(7, "/run/postgresql/.s.PGSQL.5432") + &line(8, "/tmp/.s.PGSQL.5433");
-        fs::write(root.path("proc/net/unix"), text).unwrap();
-        fs::create_dir_all(root.path("proc/70/fd")).unwrap();
-        symlink("socket:[8]", root.path("proc/70/fd/3")).unwrap();
+        root.put("proc/net/unix", &text);
+        root.link("proc/70/fd/3", "socket:[8]");
         let hidden = hidden(&root, &process::table(&root).unwrap());
         assert_eq!(hidden.ports(), BTreeSet::from([5432]));
         assert_eq!((hidden.processes.len(), hidden.count()), (0, 1));

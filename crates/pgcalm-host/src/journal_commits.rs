@@ -12,9 +12,7 @@ pub fn read(root: &HostRoot, name: &str) -> Result<Option<u64>> {
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
-    let Some(journal) = directory.iter().find(|entry| entry.starts_with(&prefix)) else {
-        return Ok(None);
-    };
+    let Some(journal) = directory.iter().find(|entry| entry.starts_with(&prefix)) else { return Ok(None) };
     let path = format!("proc/fs/jbd2/{journal}/info");
     let text = root.read(&path)?;
     // 8867 transactions (8867 requested), each up to 5461 blocks
@@ -27,18 +25,15 @@ pub fn read(root: &HostRoot, name: &str) -> Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn the_journal_of_the_device_is_read_and_no_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = FakeHost::default();
         assert_eq!(read(&root, "loop1").unwrap(), None);
         for (journal, count) in [("loop1-8", 42), ("loop11-8", 7)] {
-            let journal = dir.path().join("proc/fs/jbd2").join(journal);
-            fs::create_dir_all(&journal).unwrap();
             let text = format!("{count} transactions (40 requested), each up to 5461 blocks\n");
-            fs::write(journal.join("info"), text).unwrap();
+            root.put(format!("proc/fs/jbd2/{journal}/info"), &text);
         }
         assert_eq!(read(&root, "loop1").unwrap(), Some(42));
         assert_eq!(read(&root, "loop2").unwrap(), None);

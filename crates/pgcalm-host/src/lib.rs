@@ -2,6 +2,9 @@
 //!
 //! Every reader starts from a [`HostRoot`], so that tests can fake a host in a temporary directory.
 
+#[macro_use]
+mod names;
+
 mod error;
 mod failure;
 mod known;
@@ -15,6 +18,8 @@ pub mod choice;
 pub mod control_file;
 pub mod cpu_time;
 pub mod dirty_threshold;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod file_system;
 pub mod file_system_journal;
 pub mod instance;

@@ -55,6 +55,7 @@ fn parse_field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
 
     const SAMPLE: &str = "\
 MemTotal:       24682548 kB
@@ -66,19 +67,13 @@ WritebackTmp:          7 kB
 
     #[test]
     fn reads_dirty_and_writeback_but_not_writeback_tmp() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(dir.path().join(PATH), SAMPLE).unwrap();
-        let info = MemInfo::read(&HostRoot::new(dir.path())).unwrap();
+        let info = MemInfo::read(&FakeHost::with(&[(PATH, SAMPLE)])).unwrap();
         assert_eq!(info, MemInfo { total_kib: 24_682_548, dirty_kib: 1234, writeback_kib: 56 });
     }
 
     #[test]
     fn a_missing_field_is_an_error_that_names_it() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(dir.path().join(PATH), "MemTotal: 1 kB\n").unwrap();
-        let error = MemInfo::read(&HostRoot::new(dir.path())).unwrap_err();
+        let error = MemInfo::read(&FakeHost::with(&[(PATH, "MemTotal: 1 kB\n")])).unwrap_err();
         assert!(error.to_string().contains("Dirty"), "{error}");
     }
 }

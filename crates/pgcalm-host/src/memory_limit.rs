@@ -44,9 +44,7 @@ pub fn all_of_process(root: &HostRoot, pid: i32) -> Result<Vec<MemoryLimit>> {
             "cgroup2" => Version::V2,
             _ => continue,
         };
-        let Some(group) = group(&membership, version) else {
-            continue;
-        };
+        let Some(group) = group(&membership, version) else { continue };
         let hierarchy = Hierarchy { version, mountpoint: mount.target.clone(), mounted_group: mount.fs_root.clone() };
         let names: &[&str] = match version {
             Version::V1 => &["memory.limit_in_bytes"],
@@ -89,30 +87,25 @@ fn group(membership: &str, version: Version) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn the_tightest_limit_of_the_group_and_those_above_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
-            fs::write(root.path(path), text).unwrap();
-        };
-        write(
+        let root = FakeHost::default();
+        root.put(
             "proc/self/mountinfo",
             "1 0 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n2 0 0:2 / /cg/unified rw - cgroup2 cgroup2 rw\n",
         );
-        write("proc/70/cgroup", "5:memory:/a/b\n0::/svc\n");
+        root.put("proc/70/cgroup", "5:memory:/a/b\n0::/svc\n");
         assert_eq!(of_process(&root, 70).unwrap(), None);
-        write("cg/memory/memory.limit_in_bytes", "9223372036854771712\n");
-        write("cg/memory/a/memory.limit_in_bytes", "2000\n");
-        write("cg/memory/a/b/memory.limit_in_bytes", "3000\n");
-        write("cg/unified/svc/memory.max", "max\n");
+        root.put("cg/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        root.put("cg/memory/a/memory.limit_in_bytes", "2000\n");
+        root.put("cg/memory/a/b/memory.limit_in_bytes", "3000\n");
+        root.put("cg/unified/svc/memory.max", "max\n");
         let limit = of_process(&root, 70).unwrap().unwrap();
         assert_eq!(limit.bytes, 2000);
         assert_eq!(limit.file, Path::new("/cg/memory/a/memory.limit_in_bytes"));
-        write("cg/unified/svc/memory.high", "1000\n");
+        root.put("cg/unified/svc/memory.high", "1000\n");
         assert_eq!(of_process(&root, 70).unwrap().unwrap().bytes, 1000);
     }
 }

@@ -28,9 +28,7 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Vec<MemoryRoom>> {
         let text = |name: &str| root.read(limit.file.with_file_name(name)).unwrap_or_default();
         let number = |name: &str| text(name).trim().parse::<u64>().ok();
         // Version 2 and 1: what is in the group, and, of groups below it, too, the page cache.
-        let Some(used) = number("memory.current").or_else(|| number("memory.usage_in_bytes")) else {
-            continue;
-        };
+        let Some(used) = number("memory.current").or_else(|| number("memory.usage_in_bytes")) else { continue };
         let stat = text("memory.stat");
         let figure = |name: &str| {
             let find =
@@ -47,30 +45,25 @@ pub fn of_process(root: &HostRoot, pid: i32) -> Result<Vec<MemoryRoom>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn limits_of_both_versions_leave_what_is_neither_used_nor_page_cache() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
-            fs::write(root.path(path), text).unwrap();
-        };
-        write(
+        let root = FakeHost::default();
+        root.put(
             "proc/self/mountinfo",
             "1 0 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n2 0 0:2 / /cg/unified rw - cgroup2 cgroup2 rw\n",
         );
-        write("proc/7/cgroup", "5:memory:/a\n0::/svc\n");
-        write("proc/meminfo", "MemAvailable: 100 kB\nActive(file): 30 kB\n");
+        root.put("proc/7/cgroup", "5:memory:/a\n0::/svc\n");
+        root.put("proc/meminfo", "MemAvailable: 100 kB\nActive(file): 30 kB\n");
         let host = MemoryRoom { available: 102_400, active_file: 30_720, limit: None };
         assert_eq!(of_process(&root, 7).unwrap(), std::slice::from_ref(&host));
-        write("cg/memory/a/memory.limit_in_bytes", "1000\n");
-        write("cg/memory/a/memory.usage_in_bytes", "900\n");
-        write("cg/memory/a/memory.stat", "active_file 1\ntotal_inactive_file 500\ntotal_active_file 200\n");
-        write("cg/unified/svc/memory.max", "5000\n");
-        write("cg/unified/svc/memory.current", "6000\n");
-        write("cg/unified/svc/memory.stat", "anon 5900\ninactive_file 60\nactive_file 40\n");
+        root.put("cg/memory/a/memory.limit_in_bytes", "1000\n");
+        root.put("cg/memory/a/memory.usage_in_bytes", "900\n");
+        root.put("cg/memory/a/memory.stat", "active_file 1\ntotal_inactive_file 500\ntotal_active_file 200\n");
+        root.put("cg/unified/svc/memory.max", "5000\n");
+        root.put("cg/unified/svc/memory.current", "6000\n");
+        root.put("cg/unified/svc/memory.stat", "anon 5900\ninactive_file 60\nactive_file 40\n");
         let group =
             |available, active_file, file: &str| MemoryRoom { available, active_file, limit: Some(file.into()) };
         assert_eq!(

@@ -67,6 +67,7 @@ pub fn link_bytes_per_second(root: &HostRoot, interface: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
 
     const SAMPLE: &str = "\
 Inter-|   Receive                                                |  Transmit
@@ -76,29 +77,18 @@ Inter-|   Receive                                                |  Transmit
  link2:       1       1    0    0    0     0          0         0        2       1    0    0    0     0       0          0
 ";
 
-    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        for (path, text) in files {
-            let path = root.path(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, text).unwrap();
-        }
-        (dir, root)
-    }
-
     #[test]
     fn what_an_interface_has_sent_is_told_by_its_whole_name() {
-        let (_dir, root) = host(&[("proc/7/net/dev", SAMPLE)]);
+        let root = FakeHost::with(&[("proc/7/net/dev", SAMPLE)]);
         assert_eq!(sent_bytes(&root, 7, "link").unwrap(), Some(906_125_085));
         assert_eq!(sent_bytes(&root, 7, "lin").unwrap(), None);
-        let (_dir, root) = host(&[("proc/7/net/dev", "link: 1 2 3\n")]);
+        let root = FakeHost::with(&[("proc/7/net/dev", "link: 1 2 3\n")]);
         assert!(sent_bytes(&root, 7, "link").is_err());
     }
 
     #[test]
     fn all_interfaces_have_both_directions() {
-        let (_dir, root) = host(&[("proc/self/net/dev", SAMPLE)]);
+        let root = FakeHost::with(&[("proc/self/net/dev", SAMPLE)]);
         let found = interfaces(&root, "self").unwrap();
         assert_eq!(found.len(), 3);
         let expected = InterfaceStat {
@@ -113,7 +103,7 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn a_link_that_says_nothing_has_no_speed() {
-        let (_dir, root) = host(&[("sys/class/net/eth0/speed", "10000\n"), ("sys/class/net/veth/speed", "-1\n")]);
+        let root = FakeHost::with(&[("sys/class/net/eth0/speed", "10000\n"), ("sys/class/net/veth/speed", "-1\n")]);
         assert_eq!(link_bytes_per_second(&root, "eth0"), Some(1_250_000_000));
         assert_eq!(link_bytes_per_second(&root, "veth"), None);
         assert_eq!(link_bytes_per_second(&root, "lo"), None);

@@ -52,25 +52,23 @@ pub fn major_version(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
-    fn install(root: &Path, bindir: &str, programs: &[&str]) {
-        let directory = root.join(bindir);
-        fs::create_dir_all(&directory).unwrap();
+    fn install(root: &FakeHost, bindir: &str, programs: &[&str]) {
         for program in programs {
-            fs::write(directory.join(program), "").unwrap();
+            root.put(format!("{bindir}/{program}"), "");
         }
     }
 
     #[test]
     fn finds_complete_installations_newest_first() {
-        let dir = tempfile::tempdir().unwrap();
-        install(dir.path(), "usr/lib/postgresql/9/bin", &PROGRAMS);
-        install(dir.path(), "usr/lib/postgresql/15/bin", &PROGRAMS);
-        install(dir.path(), "usr/lib/postgresql/17/bin", &["psql"]);
-        install(dir.path(), "usr/pgsql-16/bin", &PROGRAMS);
+        let root = FakeHost::default();
+        install(&root, "usr/lib/postgresql/9/bin", &PROGRAMS);
+        install(&root, "usr/lib/postgresql/15/bin", &PROGRAMS);
+        install(&root, "usr/lib/postgresql/17/bin", &["psql"]);
+        install(&root, "usr/pgsql-16/bin", &PROGRAMS);
         assert_eq!(
-            bindirs(&HostRoot::new(dir.path())),
+            bindirs(&root),
             [
                 PathBuf::from("/usr/pgsql-16/bin"),
                 PathBuf::from("/usr/lib/postgresql/15/bin"),

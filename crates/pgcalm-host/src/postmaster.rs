@@ -61,9 +61,7 @@ pub fn examine(root: &HostRoot, pid: i32) -> Result<Candidate> {
     let lines: Vec<&str> = lock_file.lines().map(str::trim).collect();
     let major_version = process_file::read_in_working_directory(root, pid, "PG_VERSION")?;
     // Lines as src/include/utils/pidfile.h numbers them. The pid there is of the server's own pid namespace.
-    let Some(data_directory) = lines.get(1).filter(|line| !line.is_empty()) else {
-        return Ok(Candidate::NotReady);
-    };
+    let Some(data_directory) = lines.get(1).filter(|line| !line.is_empty()) else { return Ok(Candidate::NotReady) };
     Ok(Candidate::Postmaster(Postmaster {
         process,
         data_directory: PathBuf::from(data_directory),
@@ -102,44 +100,34 @@ fn is_postgres(root: &HostRoot, pid: i32) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::fake::FakeHost;
     use std::path::Path;
 
-    fn add(root: &Path, pid: i32, parent: i32, program: &str, cwd: Option<&Path>) {
-        let proc = root.join(format!("proc/{pid}"));
-        fs::create_dir_all(&proc).unwrap();
+    fn add(root: &FakeHost, pid: i32, parent: i32, program: &str, cwd: Option<&Path>) {
         let zeros = "0 ".repeat(17);
-        fs::write(proc.join("stat"), format!("{pid} (postgres) S {parent} {zeros}77 0\n")).unwrap();
-        symlink(program, proc.join("exe")).unwrap();
+        root.put(format!("proc/{pid}/stat"), &format!("{pid} (postgres) S {parent} {zeros}77 0\n"));
+        root.link(format!("proc/{pid}/exe"), program);
         if let Some(cwd) = cwd {
-            symlink(cwd, proc.join("cwd")).unwrap();
+            root.link(format!("proc/{pid}/cwd"), cwd);
         }
     }
 
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("container/data");
-        fs::create_dir_all(&data).unwrap();
-        fs::write(data.join("PG_VERSION"), "15\n").unwrap();
-        fs::write(
-            data.join("postmaster.pid"),
-            "1\n/var/lib/data\n1700000000\n5433\n/run/postgresql\n*\n 5 6\nready   \n",
-        )
-        .unwrap();
-        add(dir.path(), 1, 0, "/sbin/init", None);
-        add(dir.path(), 10, 1, "/usr/bin/postgres (deleted)", Some(&data));
-        add(dir.path(), 11, 10, "/usr/bin/postgres", Some(&data));
-        add(dir.path(), 20, 1, "/usr/bin/postgres", Some(Path::new("/nowhere")));
-        let root = HostRoot::new(dir.path());
-        (dir, root)
+    fn host() -> FakeHost {
+        let pid_file = "1\n/var/lib/data\n1700000000\n5433\n/run/postgresql\n*\n 5 6\nready   \n";
+        let root =
+            FakeHost::with(&[("container/data/PG_VERSION", "15\n"), ("container/data/postmaster.pid", pid_file)]);
+        let data = root.path("container/data");
+        add(&root, 1, 0, "/sbin/init", None);
+        add(&root, 10, 1, "/usr/bin/postgres (deleted)", Some(&data));
+        add(&root, 11, 10, "/usr/bin/postgres", Some(&data));
+        add(&root, 20, 1, "/usr/bin/postgres", Some(Path::new("/nowhere")));
+        root
     }
 
     #[test]
     fn tells_postmasters_from_their_children_and_from_others() {
-        let (_dir, root) = host();
-        let Candidate::Postmaster(postmaster) = examine(&root, 10).unwrap() else {
-            panic!("10 is a postmaster");
-        };
+        let root = host();
+        let Candidate::Postmaster(postmaster) = examine(&root, 10).unwrap() else { panic!("10 is a postmaster") };
         assert_eq!(postmaster.port, Some(5433));
         assert_eq!(postmaster.data_directory, Path::new("/var/lib/data"));
         assert_eq!(postmaster.major_version, "15");
@@ -151,7 +139,7 @@ mod tests {
 
     #[test]
     fn lists_servers_only() {
-        let (_dir, root) = host();
+        let root = host();
         let pids: Vec<i32> = running(&root).unwrap().iter().map(|p| p.process.pid).collect();
         assert_eq!(pids, [10]);
     }

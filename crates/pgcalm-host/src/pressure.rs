@@ -57,9 +57,7 @@ impl Group {
     /// Those of reading mounts and the groups of the process.
     pub fn of_process(root: &HostRoot, pid: i32) -> Result<Self> {
         let directory = |hierarchy: Option<Hierarchy>, v1: &str| -> Result<Option<(Version, PathBuf)>> {
-            let Some(hierarchy) = hierarchy else {
-                return Ok(None);
-            };
+            let Some(hierarchy) = hierarchy else { return Ok(None) };
             let group = hierarchy.group_by(root, &pid.to_string(), v1)?;
             Ok(group.map(|group| (hierarchy.version, hierarchy.directory(&group))))
         };
@@ -117,26 +115,15 @@ fn parse(text: &str) -> Option<Stalled> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(directory.path());
-        (directory, root)
-    }
-
-    fn write(root: &HostRoot, path: &str, text: &str) {
-        fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
-        fs::write(root.path(path), text).unwrap();
-    }
+    use crate::fake::FakeHost;
 
     #[test]
     fn totals_are_read_and_what_an_old_kernel_leaves_out_is_zero() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         assert_eq!(of_host(&root), Pressure::default());
-        write(&root, "proc/pressure/cpu", "some avg10=1.00 avg60=0.00 avg300=0.00 total=12\n");
+        root.put("proc/pressure/cpu", "some avg10=1.00 avg60=0.00 avg300=0.00 total=12\n");
         let io = "some avg10=0.00 avg60=0.00 avg300=0.00 total=50\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-        write(&root, "proc/pressure/io", io);
+        root.put("proc/pressure/io", io);
         let pressure = of_host(&root);
         assert_eq!(pressure.cpu, Some(Stalled { some: Duration::from_micros(12), full: Duration::ZERO }));
         assert_eq!(pressure.io.unwrap().full, Duration::from_micros(7));
@@ -145,25 +132,25 @@ mod tests {
 
     #[test]
     fn limits_of_both_versions_are_read() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         let mounts = "1 0 0:1 / /cg/cpu rw - cgroup cgroup rw,cpu\n2 0 0:2 / /cg/memory rw - cgroup cgroup rw,memory\n";
-        write(&root, "proc/self/mountinfo", mounts);
-        write(&root, "proc/7/cgroup", "2:cpu:/a\n3:memory:/a\n");
+        root.put("proc/self/mountinfo", mounts);
+        root.put("proc/7/cgroup", "2:cpu:/a\n3:memory:/a\n");
         let group = Group::of_process(&root, 7).unwrap();
         assert_eq!(group.held_back(&root), HeldBack::default());
-        write(&root, "cg/cpu/a/cpu.stat", "nr_periods 5\nnr_throttled 2\nthrottled_time 3000000\n");
-        write(&root, "cg/memory/a/memory.failcnt", "41\n");
+        root.put("cg/cpu/a/cpu.stat", "nr_periods 5\nnr_throttled 2\nthrottled_time 3000000\n");
+        root.put("cg/memory/a/memory.failcnt", "41\n");
         let held = group.held_back(&root);
         assert_eq!(held.throttled, Some(Duration::from_millis(3)));
         assert_eq!(held.memory_limit_hits, Some(41));
         assert_eq!(group.pressure(&root), Pressure::default());
 
-        write(&root, "proc/self/mountinfo", "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n");
-        write(&root, "cg/cgroup.controllers", "cpu memory\n");
-        write(&root, "proc/7/cgroup", "0::/b\n");
-        write(&root, "cg/b/cpu.stat", "usage_usec 5\nthrottled_usec 2000\n");
-        write(&root, "cg/b/memory.events", "low 0\nhigh 2\nmax 3\noom 0\n");
-        write(&root, "cg/b/io.pressure", "some avg10=0.00 total=5\nfull avg10=0.00 total=4\n");
+        root.put("proc/self/mountinfo", "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n");
+        root.put("cg/cgroup.controllers", "cpu memory\n");
+        root.put("proc/7/cgroup", "0::/b\n");
+        root.put("cg/b/cpu.stat", "usage_usec 5\nthrottled_usec 2000\n");
+        root.put("cg/b/memory.events", "low 0\nhigh 2\nmax 3\noom 0\n");
+        root.put("cg/b/io.pressure", "some avg10=0.00 total=5\nfull avg10=0.00 total=4\n");
         let group = Group::of_process(&root, 7).unwrap();
         let held = group.held_back(&root);
         assert_eq!((held.throttled, held.memory_limit_hits), (Some(Duration::from_millis(2)), Some(5)));

@@ -87,9 +87,7 @@ pub fn executable(root: &HostRoot, pid: i32) -> Option<PathBuf> {
 
 /// Kernel functions that the process sleeps in, innermost first; empty where the kernel doesn't tell.
 pub fn kernel_stack(root: &HostRoot, pid: i32) -> Vec<String> {
-    let Ok(text) = root.read(format!("proc/{pid}/stack")) else {
-        return Vec::new();
-    };
+    let Ok(text) = root.read(format!("proc/{pid}/stack")) else { return Vec::new() };
     text.lines().filter_map(parse_frame).collect()
 }
 
@@ -141,31 +139,28 @@ fn sum(fields: &[&str]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
 
     fn stat(pid: i32, name: &str, state: char, parent: i32) -> String {
         format!("{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n")
     }
 
-    fn fake(processes: &[(i32, &str, char, i32)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("proc/sys")).unwrap();
+    fn fake(processes: &[(i32, &str, char, i32)]) -> FakeHost {
+        let host = FakeHost::default();
+        host.make("proc/sys");
         for (pid, name, state, parent) in processes {
-            let proc = dir.path().join(format!("proc/{pid}"));
-            fs::create_dir_all(&proc).unwrap();
-            fs::write(proc.join("stat"), stat(*pid, name, *state, *parent)).unwrap();
+            host.put(format!("proc/{pid}/stat"), &stat(*pid, name, *state, *parent));
         }
-        dir
+        host
     }
 
     #[test]
     fn a_process_that_may_not_be_read_leaves_the_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = FakeHost::default();
         let stat = "7 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n";
         // A directory can't be read as a file, whoever tries.
-        fs::create_dir_all(root.path("proc/6/stat")).unwrap();
-        fs::create_dir_all(root.path("proc/7")).unwrap();
-        fs::write(root.path("proc/7/stat"), stat).unwrap();
+        root.make("proc/6/stat");
+        root.put("proc/7/stat", stat);
         let pids: Vec<i32> = table(&root).unwrap().iter().map(|p| p.pid).collect();
         assert_eq!(pids, [7]);
     }
@@ -181,38 +176,34 @@ mod tests {
 
     #[test]
     fn family_holds_descendants_and_nothing_else() {
-        let dir = fake(&[
+        let root = fake(&[
             (1, "init", 'S', 0),
             (10, "postgres", 'S', 1),
             (11, "postgres", 'D', 10),
             (12, "postgres", 'S', 11),
             (20, "other", 'D', 1),
         ]);
-        let table = table(&HostRoot::new(dir.path())).unwrap();
+        let table = table(&root).unwrap();
         let pids: Vec<i32> = family(&table, 10).iter().map(|p| p.pid).collect();
         assert_eq!(pids, [10, 11, 12]);
     }
 
     #[test]
     fn reads_stack_and_command_line() {
-        let dir = fake(&[(5, "postgres", 'D', 1)]);
-        let root = HostRoot::new(dir.path());
-        fs::write(
-            dir.path().join("proc/5/stack"),
-            "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n",
-        )
-        .unwrap();
-        fs::write(dir.path().join("proc/5/cmdline"), "postgres: checkpointer \0\0").unwrap();
+        let root = fake(&[(5, "postgres", 'D', 1)]);
+        let stack = "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n";
+        root.put("proc/5/stack", stack);
+        root.put("proc/5/cmdline", "postgres: checkpointer \0\0");
         assert_eq!(kernel_stack(&root, 5), ["folio_wait_bit_common", "do_fsync", "0xffffffff"]);
         assert_eq!(command_line(&root, 5).unwrap(), "postgres: checkpointer ");
         assert!(kernel_stack(&root, 6).is_empty());
-        fs::write(dir.path().join("proc/5/wchan"), "folio_wait_bit_common").unwrap();
-        fs::write(dir.path().join("proc/5/status"), "Name:\tpostgres\nvoluntary_ctxt_switches:\t150\n").unwrap();
+        root.put("proc/5/wchan", "folio_wait_bit_common");
+        root.put("proc/5/status", "Name:\tpostgres\nvoluntary_ctxt_switches:\t150\n");
         assert_eq!((wait_channel(&root, 5).as_deref(), sleeps(&root, 5)), (Some("folio_wait_bit_common"), Some(150)));
         assert_eq!((wait_channel(&root, 6), sleeps(&root, 6)), (None, None));
         assert!(any_waits_for_io(&root), "it is not told");
         for (count, waits) in [(0, false), (2, true)] {
-            fs::write(dir.path().join("proc/stat"), format!("cpu 1 2\nprocs_blocked {count}\n")).unwrap();
+            root.put("proc/stat", &format!("cpu 1 2\nprocs_blocked {count}\n"));
             assert_eq!(any_waits_for_io(&root), waits);
         }
         assert!(command_line(&root, 6).unwrap_err().is_not_found());

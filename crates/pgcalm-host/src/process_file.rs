@@ -195,24 +195,22 @@ fn is_writable(info: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
     use std::fs;
-    use std::os::unix::fs::symlink;
 
     #[test]
     fn nothing_but_a_regular_file_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        fs::create_dir_all(root.path("proc/7")).unwrap();
-        symlink("../..", root.path("proc/7/root")).unwrap();
-        fs::write(root.path("a"), "text").unwrap();
-        symlink("a", root.path("b")).unwrap();
+        let root = FakeHost::default();
+        root.link("proc/7/root", "../..");
+        root.put("a", "text");
+        root.link("b", "a");
         rustix::fs::mknodat(rustix::fs::CWD, root.path("fifo"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
             .unwrap();
         assert_eq!(read(&root, 7, Path::new("/a")).as_deref(), Some("text"));
         assert_eq!(read(&root, 7, Path::new("/b")), None);
         assert_eq!(read(&root, 7, Path::new("/fifo")), None);
         assert_eq!(read(&root, 8, Path::new("/a")), None);
-        symlink("../..", root.path("proc/7/cwd")).unwrap();
+        root.link("proc/7/cwd", "../..");
         assert_eq!(read_in_working_directory(&root, 7, "a").unwrap(), "text");
         assert!(read_in_working_directory(&root, 7, "b").is_err());
         assert!(read_in_working_directory(&root, 7, "fifo").is_err());
@@ -220,41 +218,35 @@ mod tests {
 
     #[test]
     fn in_a_chroot_paths_are_those_that_the_process_uses() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        fs::create_dir_all(root.path("proc/7/fd")).unwrap();
-        symlink("/jail", root.path("proc/7/root")).unwrap();
-        symlink("/jail/srv/pg", root.path("proc/7/cwd")).unwrap();
+        let root = FakeHost::default();
+        root.link("proc/7/root", "/jail");
+        root.link("proc/7/cwd", "/jail/srv/pg");
         assert_eq!(chroot(&root, 7), Some("/jail".into()));
         assert_eq!(working_directory(&root, 7), Some("/srv/pg".into()));
         // Its working directory from before chroot(2): it has no name for it.
         fs::remove_file(root.path("proc/7/cwd")).unwrap();
-        symlink("/jailed/srv", root.path("proc/7/cwd")).unwrap();
+        root.link("proc/7/cwd", "/jailed/srv");
         assert_eq!(working_directory(&root, 7), None);
         // A container: the kernel has written both from the root of its mount namespace.
         fs::remove_file(root.path("proc/7/root")).unwrap();
-        symlink("/", root.path("proc/7/root")).unwrap();
+        root.link("proc/7/root", "/");
         assert_eq!(chroot(&root, 7), None);
         assert_eq!(working_directory(&root, 7), Some("/jailed/srv".into()));
     }
 
     #[test]
     fn files_open_for_writing_are_told_from_all_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        for directory in ["proc/7/fd", "proc/7/fdinfo", "log"] {
-            fs::create_dir_all(root.path(directory)).unwrap();
-        }
-        symlink("../..", root.path("proc/7/root")).unwrap();
-        fs::write(root.path("log/a"), "").unwrap();
+        let root = FakeHost::default();
+        root.link("proc/7/root", "../..");
+        root.put("log/a", "");
         for (fd, target, flags) in [
             (2, "/log/a", "0102001"),
             (3, "/log/a", "0100000"),
             (4, "socket:[1]", "02"),
             (5, "/log/gone (deleted)", "01"),
         ] {
-            symlink(target, root.path(format!("proc/7/fd/{fd}"))).unwrap();
-            fs::write(root.path(format!("proc/7/fdinfo/{fd}")), format!("pos:\t0\nflags:\t{flags}\n")).unwrap();
+            root.link(format!("proc/7/fd/{fd}"), target);
+            root.put(format!("proc/7/fdinfo/{fd}"), &format!("pos:\t0\nflags:\t{flags}\n"));
         }
         assert_eq!(open_for_writing(&root, 7), [(2, "/log/a".into())]);
     }

@@ -66,10 +66,7 @@ pub fn write(path: &Path, temporary: &Path, mode: u32, text: &[u8], durability: 
 }
 
 fn open_directory(directory: &Path) -> io::Result<File> {
-    match directory.as_os_str().is_empty() {
-        true => File::open("."),
-        false => File::open(directory),
-    }
+    if directory.as_os_str().is_empty() { File::open(".") } else { File::open(directory) }
 }
 
 /// A new file beside the one that it is to replace; removed unless it gets the name.

@@ -60,18 +60,16 @@ fn parts(path: &Path) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::fake::FakeHost;
 
     #[test]
     fn absolute_links_stay_within_the_root() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        fs::create_dir_all(root.path("proc/7")).unwrap();
-        symlink("../..", root.path("proc/7/root")).unwrap();
-        fs::create_dir_all(root.path("srv/one/wal")).unwrap();
-        symlink("/srv/one", root.path("pg")).unwrap();
-        symlink("one/../one/wal", root.path("srv/wal")).unwrap();
-        symlink("/srv/loop", root.path("srv/loop")).unwrap();
+        let root = FakeHost::default();
+        root.link("proc/7/root", "../..");
+        root.make("srv/one/wal");
+        root.link("pg", "/srv/one");
+        root.link("srv/wal", "one/../one/wal");
+        root.link("srv/loop", "/srv/loop");
         let found = |path: &str| resolve(&root, Path::new("proc/7/root"), Path::new(path));
         assert_eq!(found("/pg/wal"), Some("/srv/one/wal".into()));
         assert_eq!(found("/srv/wal"), Some("/srv/one/wal".into()));

@@ -48,58 +48,33 @@ pub enum Role {
     SlotSyncWorker = 18,
 }
 
-/// All roles.
-pub const ROLES: [Role; 19] = [
-    Role::Unknown,
-    Role::Postmaster,
-    Role::Backend,
-    Role::Checkpointer,
-    Role::BackgroundWriter,
-    Role::WalWriter,
-    Role::WalSender,
-    Role::WalReceiver,
-    Role::Startup,
-    Role::Archiver,
-    Role::AutovacuumLauncher,
-    Role::AutovacuumWorker,
-    Role::ParallelWorker,
-    Role::BackgroundWorker,
-    Role::StatisticsCollector,
-    Role::Logger,
-    Role::IoWorker,
-    Role::WalSummarizer,
-    Role::SlotSyncWorker,
-];
+names! {
+    pub fn name(Role), ALL:
+        Unknown "unknown",
+        Postmaster "postmaster",
+        Backend "client backend",
+        Checkpointer "checkpointer",
+        BackgroundWriter "background writer",
+        WalWriter "walwriter",
+        WalSender "walsender",
+        WalReceiver "walreceiver",
+        Startup "startup",
+        Archiver "archiver",
+        AutovacuumLauncher "autovacuum launcher",
+        AutovacuumWorker "autovacuum worker",
+        ParallelWorker "parallel worker",
+        BackgroundWorker "background worker",
+        StatisticsCollector "stats collector",
+        Logger "logger",
+        IoWorker "io worker",
+        WalSummarizer "walsummarizer",
+        SlotSyncWorker "slotsync worker",
+}
 
 impl Role {
-    /// The name that pg_stat_activity.backend_type has for it, where it has one.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Postmaster => "postmaster",
-            Self::Backend => "client backend",
-            Self::Checkpointer => "checkpointer",
-            Self::BackgroundWriter => "background writer",
-            Self::WalWriter => "walwriter",
-            Self::WalSender => "walsender",
-            Self::WalReceiver => "walreceiver",
-            Self::Startup => "startup",
-            Self::Archiver => "archiver",
-            Self::AutovacuumLauncher => "autovacuum launcher",
-            Self::AutovacuumWorker => "autovacuum worker",
-            Self::ParallelWorker => "parallel worker",
-            Self::BackgroundWorker => "background worker",
-            Self::StatisticsCollector => "stats collector",
-            Self::Logger => "logger",
-            Self::IoWorker => "io worker",
-            Self::WalSummarizer => "walsummarizer",
-            Self::SlotSyncWorker => "slotsync worker",
-        }
-    }
-
     /// The role with that number; [`Role::Unknown`] if there is none.
     pub fn from_number(number: u32) -> Self {
-        ROLES.into_iter().find(|role| *role as u32 == number).unwrap_or(Self::Unknown)
+        Self::ALL.into_iter().find(|role| *role as u32 == number).unwrap_or(Self::Unknown)
     }
 }
 
@@ -207,7 +182,7 @@ mod tests {
 
     #[test]
     fn numbers_name_roles() {
-        for role in ROLES {
+        for role in Role::ALL {
             assert_eq!(Role::from_number(role as u32), role);
         }
         assert_eq!(Role::from_number(99), Role::Unknown);

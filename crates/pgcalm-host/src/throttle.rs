@@ -18,40 +18,18 @@ pub enum Kind {
     WriteBps,
 }
 
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::ReadIops, Self::ReadBps, Self::WriteIops, Self::WriteBps];
-
-    /// As options and reports name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ReadIops => "read-iops",
-            Self::ReadBps => "read-bandwidth",
-            Self::WriteIops => "write-iops",
-            Self::WriteBps => "write-bandwidth",
-        }
-    }
-
-    /// The file of a v1 group that holds limits of this kind.
-    pub fn v1_file(self) -> &'static str {
-        match self {
-            Self::ReadIops => "blkio.throttle.read_iops_device",
-            Self::ReadBps => "blkio.throttle.read_bps_device",
-            Self::WriteIops => "blkio.throttle.write_iops_device",
-            Self::WriteBps => "blkio.throttle.write_bps_device",
-        }
-    }
-
-    /// The key of this kind in a line of v2's `io.max`.
-    pub fn v2_key(self) -> &'static str {
-        match self {
-            Self::ReadIops => "riops",
-            Self::ReadBps => "rbps",
-            Self::WriteIops => "wiops",
-            Self::WriteBps => "wbps",
-        }
-    }
+names! {
+    pub fn name(Kind), ALL:
+        ReadIops "read-iops", ReadBps "read-bandwidth", WriteIops "write-iops", WriteBps "write-bandwidth"
 }
+
+names! {
+    pub fn v1_file(Kind):
+        ReadIops "blkio.throttle.read_iops_device", ReadBps "blkio.throttle.read_bps_device",
+        WriteIops "blkio.throttle.write_iops_device", WriteBps "blkio.throttle.write_bps_device"
+}
+
+names! { pub fn v2_key(Kind): ReadIops "riops", ReadBps "rbps", WriteIops "wiops", WriteBps "wbps" }
 
 /// One limit that is set on one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,13 +91,9 @@ pub fn of_group(root: &HostRoot, version: Version, directory: &Path) -> Result<V
             // The root group has no io.max.
             Version::V2 => directory.join("io.max"),
         };
-        let Some(text) = read_if_there(root, &file)? else {
-            continue;
-        };
+        let Some(text) = read_if_there(root, &file)? else { continue };
         for line in text.lines() {
-            let Some((number, _)) = line.split_once(' ') else {
-                continue;
-            };
+            let Some((number, _)) = line.split_once(' ') else { continue };
             let value = match version {
                 Version::V1 => v1_value(line, number),
                 Version::V2 => v2_value(line, number, kind),
@@ -170,19 +144,17 @@ fn v2_value(text: &str, number: &str, kind: Kind) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::fake::FakeHost;
 
     #[test]
     fn v1_limits_of_own_group_and_root_are_found_and_the_smaller_is_felt() {
-        let dir = tempfile::tempdir().unwrap();
-        let blkio = dir.path().join("cg");
-        fs::create_dir_all(blkio.join("a/b")).unwrap();
+        let root = FakeHost::default();
         let file = Kind::WriteIops.v1_file();
-        fs::write(blkio.join(file), "7:1 900\n7:0 800\n").unwrap();
-        fs::write(blkio.join("a").join(file), "").unwrap();
-        fs::write(blkio.join("a/b").join(file), "7:0 1000\n").unwrap();
+        for (group, text) in [("cg", "7:1 900\n7:0 800\n"), ("cg/a", ""), ("cg/a/b", "7:0 1000\n")] {
+            root.put(format!("{group}/{file}"), text);
+        }
         let hierarchy = Hierarchy { version: Version::V1, mountpoint: "/cg".into(), mounted_group: "/".into() };
-        let (found, unknown) = limits(&HostRoot::new(dir.path()), &hierarchy, Path::new("/a/b"), "7:0");
+        let (found, unknown) = limits(&root, &hierarchy, Path::new("/a/b"), "7:0");
         assert_eq!(unknown, []);
         assert_eq!(found.len(), 2);
         let felt = tightest(&found, Kind::WriteIops).unwrap();

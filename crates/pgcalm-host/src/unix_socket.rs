@@ -86,15 +86,14 @@ fn parse_line(line: &str) -> Option<Line<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeHost;
 
     use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn listening_sockets_of_servers_are_found_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/net")).unwrap();
-        std::fs::write(
-            dir.path().join("proc/net/unix"),
+        let root = FakeHost::with(&[(
+            "proc/net/unix",
             "Num       RefCount Protocol Flags    Type St Inode Path\n\
              0000000000000000: 00000002 00000000 00010000 0001 01 21374 /run/systemd/private\n\
              0000000000000000: 00000002 00000000 00010000 0001 01 21375 /a b/.s.PGSQL.5433\n\
@@ -102,9 +101,8 @@ mod tests {
              0000000000000000: 00000002 00000000 00010000 0001 01 21377 @/x/.s.PGSQL.5435\n\
              0000000000000000: 00000002 00000000 00010000 0001 01    77 /tmp/.s.PGSQL.5432\n\
              0000000000000000: 00000003 00000000 00000000 0001 03 21378\n",
-        )
-        .unwrap();
-        let found = of_servers(&HostRoot::new(dir.path())).unwrap();
+        )]);
+        let found = of_servers(&root).unwrap();
         let socket = |directory: &str, port| ServerSocket { directory: directory.into(), port };
         assert_eq!(found, [socket("/a b", 5433), socket("/tmp", 5432)]);
     }

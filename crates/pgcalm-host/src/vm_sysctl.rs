@@ -38,12 +38,11 @@ mod tests {
 
     #[test]
     fn reads_all_values_without_the_newline() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/sys/vm")).unwrap();
+        let root = crate::fake::FakeHost::default();
         for name in NAMES {
-            std::fs::write(dir.path().join(path(name)), "42\n").unwrap();
+            root.put(path(name), "42\n");
         }
-        let all = read_all(&HostRoot::new(dir.path())).unwrap();
+        let all = read_all(&root).unwrap();
         assert_eq!(all.len(), NAMES.len());
         assert!(all.values().all(|value| value == "42"));
     }

@@ -90,9 +90,7 @@ fn cycles(options: &Options, stage: &Stage<'_>, random: &mut Rng) -> anyhow::Res
             let arena = Arena::create(options, stage, fs_type, None, options.cycles).with_context(|| label.clone())?;
             arenas.insert(fs_type.name(), arena);
         }
-        let Some(arena) = arenas.get_mut(fs_type.name()) else {
-            continue;
-        };
+        let Some(arena) = arenas.get_mut(fs_type.name()) else { continue };
         let cycle = arena.cycle(number, Interference::Stop(point), random).with_context(|| label.clone())?;
         note(stage, &label, &cycle);
         let goes_on = cycle.recovery_s.is_some();

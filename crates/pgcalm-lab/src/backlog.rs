@@ -103,9 +103,7 @@ impl<'a> BacklogWatch<'a> {
         capped: bool,
     ) -> anyhow::Result<Option<Backlog>> {
         let mut end = self.reading()?;
-        let Some(mut earlier) = self.earlier.take() else {
-            return Ok(None);
-        };
+        let Some(mut earlier) = self.earlier.take() else { return Ok(None) };
         let mut unknown = self.query.as_ref().err().cloned();
         let mut at = |reading: &mut Reading| -> anyhow::Result<BacklogAt> {
             let answer = reading.answer(self.interrupt)?;
@@ -261,9 +259,7 @@ impl Reading {
 
     /// MiB of dirty shared buffers, or why they are not known; `Ok(None)` if they were not asked for.
     fn answer(&mut self, interrupt: &Interrupt) -> anyhow::Result<Result<Option<f64>, String>> {
-        let Some(question) = &mut self.buffers else {
-            return Ok(Ok(None));
-        };
+        let Some(question) = &mut self.buffers else { return Ok(Ok(None)) };
         let end = Instant::now() + ANSWER;
         loop {
             if let Some(answer) = question.poll()? {
@@ -291,9 +287,7 @@ impl Question {
 
     /// The answer, or what psql complained of, once it has ended. Both are lines that fit into a pipe.
     fn poll(&mut self) -> anyhow::Result<Option<Result<String, String>>> {
-        let Some(status) = self.0.try_wait()? else {
-            return Ok(None);
-        };
+        let Some(status) = self.0.try_wait()? else { return Ok(None) };
         let (mut answer, mut complaint) = (String::new(), String::new());
         if let Some(mut stdout) = self.0.stdout.take() {
             stdout.read_to_string(&mut answer).context("read psql")?;

@@ -150,21 +150,19 @@ impl Capper {
         let root = journal.root();
         let file = hierarchy.mountpoint.join(Kind::WriteIops.v1_file());
         if !root.path(&file).exists() {
-            return Err(Failure::Host(format!(
+            anyhow::bail!(Failure::Host(format!(
                 "{} not found: the kernel needs CONFIG_BLK_DEV_THROTTLING",
                 file.display()
-            ))
-            .into());
+            )));
         }
         let own = hierarchy.group_of(root, "self")?.unwrap_or_default();
         if own != Path::new("/") {
-            return Err(Failure::Host(format!(
+            anyhow::bail!(Failure::Host(format!(
                 "this process is in blkio group {}, which limits of the root group do not reach: start it from there \
                  (echo $$ > {}/cgroup.procs)",
                 own.display(),
                 hierarchy.mountpoint.display()
-            ))
-            .into());
+            )));
         }
         Ok(Self {
             journal: journal.clone(),
@@ -212,9 +210,7 @@ impl Capper {
 
     /// Makes sure that the caps hold for process `pid` and all below it.
     pub fn admit(&self, pid: i32) -> anyhow::Result<()> {
-        let Some(groups) = self.groups.as_ref().filter(|groups| groups.is_own()) else {
-            return Ok(());
-        };
+        let Some(groups) = self.groups.as_ref().filter(|groups| groups.is_own()) else { return Ok(()) };
         let root = self.journal.root();
         let procs = groups.group.join("cgroup.procs");
         for member in process::family(&process::table(root)?, pid) {
@@ -251,9 +247,7 @@ impl Capper {
     pub fn change(&self, number: &str, caps: Caps, former: Caps) -> anyhow::Result<Vec<InForce>> {
         let root = self.journal.root();
         let mut in_force = Vec::new();
-        let Some(Groups { hierarchy, group, .. }) = &self.groups else {
-            return Ok(in_force);
-        };
+        let Some(Groups { hierarchy, group, .. }) = &self.groups else { return Ok(in_force) };
         for (kind, value) in caps.pairs() {
             let before = former.pairs().find(|(of, _)| *of == kind).map(|(_, value)| value);
             let (file, line, former) = match hierarchy.version {
@@ -297,19 +291,13 @@ fn make_group(journal: &Journal, hierarchy: &Hierarchy, part: &str) -> anyhow::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgcalm_host::HostRoot;
+    use pgcalm_host::fake::FakeHost;
 
-    fn host(mountinfo: &str, membership: &str) -> (tempfile::TempDir, Journal) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        for (path, text) in [("proc/self/mountinfo", mountinfo), ("proc/self/cgroup", membership)] {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        fs::create_dir_all(root.path("sys/fs/cgroup")).unwrap();
-        let journal = Journal::open(root, &dir.path().join("journal.json")).unwrap();
-        (dir, journal)
+    fn host(mountinfo: &str, membership: &str) -> (FakeHost, Journal) {
+        let root = FakeHost::with(&[("proc/self/mountinfo", mountinfo), ("proc/self/cgroup", membership)]);
+        root.make("sys/fs/cgroup");
+        let journal = Journal::open(root.clone(), &root.path("journal.json")).unwrap();
+        (root, journal)
     }
 
     const V1: &str = "38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,blkio\n";
@@ -318,10 +306,9 @@ mod tests {
 
     #[test]
     fn on_v1_the_root_group_is_written_and_the_undo_writes_zero() {
-        let (_dir, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
-        let root = journal.root().clone();
+        let (root, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
         let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
-        fs::write(root.path(&iops), "").unwrap();
+        root.put(&iops, "");
         let capper = Capper::new(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1-root");
         let caps = capper.apply_to("7:0", CAPS).unwrap();
@@ -332,10 +319,9 @@ mod tests {
 
     #[test]
     fn caps_that_change_in_between_come_back_and_go_with_the_first() {
-        let (_dir, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
-        let root = journal.root().clone();
+        let (root, journal) = host(V1, "7:blkio:/\n0::/user.slice\n");
         let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
-        fs::write(root.path(&iops), "").unwrap();
+        root.put(&iops, "");
         let capper = Capper::new(&journal).unwrap();
         let caps = capper.apply_to("7:0", CAPS).unwrap();
         let half = capper.change("7:0", CAPS.scaled(50), CAPS).unwrap();
@@ -348,9 +334,8 @@ mod tests {
 
     #[test]
     fn on_v1_a_process_outside_the_root_group_is_told_where_to_start() {
-        let (_dir, journal) = host(V1, "7:blkio:/tenant\n");
-        let file = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
-        fs::write(journal.root().path(file), "").unwrap();
+        let (root, journal) = host(V1, "7:blkio:/tenant\n");
+        root.put(Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file()), "");
         let error = Capper::new(&journal).unwrap_err().to_string();
         assert!(error.contains("/tenant"), "{error}");
         assert!(error.contains("cgroup.procs"), "{error}");
@@ -358,13 +343,11 @@ mod tests {
 
     #[test]
     fn on_v1_a_group_of_its_own_takes_processes_and_limits_and_leaves_the_root_group_alone() {
-        let (_dir, journal) = host(V1, "7:blkio:/\n0::/\n");
-        let root = journal.root().clone();
+        let (root, journal) = host(V1, "7:blkio:/\n0::/\n");
         let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
-        fs::write(root.path(&iops), "").unwrap();
-        fs::create_dir_all(root.path("proc/70")).unwrap();
-        fs::write(root.path("proc/70/stat"), "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n").unwrap();
-        let capper = Capper::of_own_group(&journal, "-3").unwrap();
+        root.put(&iops, "");
+        root.put("proc/70/stat", "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
+        let capper = Capper::of_own_group(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1");
         capper.admit(70).unwrap();
         let group = root.path(&capper.groups.as_ref().unwrap().group);
@@ -385,10 +368,9 @@ mod tests {
 
     #[test]
     fn on_v2_a_group_is_made_with_its_controllers_and_both_are_taken_back() {
-        let (_dir, journal) = host(V2, "0::/user.slice\n");
-        let root = journal.root().clone();
+        let (root, journal) = host(V2, "0::/user.slice\n");
         let control = root.path("sys/fs/cgroup/cgroup.subtree_control");
-        fs::write(root.path("sys/fs/cgroup/cgroup.controllers"), "io memory").unwrap();
+        root.put("sys/fs/cgroup/cgroup.controllers", "io memory");
         fs::write(&control, "memory\n").unwrap();
         let capper = Capper::new(&journal).unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v2");

@@ -253,9 +253,7 @@ impl Arena<'_> {
                 Err(error) => {
                     // Not a failure of the lab: where a checkpoint does not end, that is how a server ends.
                     let log = server.log();
-                    let Some((time, words, _)) = server_log::wal_disk_full(&log) else {
-                        return Err(error);
-                    };
+                    let Some((time, words, _)) = server_log::wal_disk_full(&log) else { return Err(error) };
                     self.stage.progress.note(&format!("{label}: the server gave up: {words}"));
                     let up_again_s = troubles.revive(ground)?.map(|up| up - time);
                     server_failure = Some((time, words.to_string(), up_again_s));

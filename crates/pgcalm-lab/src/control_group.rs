@@ -20,15 +20,9 @@ pub(crate) enum Controller {
     Cpu,
 }
 
-impl Controller {
-    /// As the kernel and directories are named.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Cpu => "cpu",
-        }
-    }
+pgcalm_host::names! { fn name(Controller): Memory "memory", Cpu "cpu" }
 
+impl Controller {
     fn hierarchy(self, journal: &Journal, option: &str) -> anyhow::Result<Hierarchy> {
         let root = journal.root();
         let found = match self {
@@ -99,9 +93,7 @@ impl ControlGroup {
 
     /// Takes process `pid` and all below it back to the group that the group is in, so that it can go before they end.
     pub(crate) fn release(&self, pid: i32) -> anyhow::Result<()> {
-        let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else {
-            return Ok(());
-        };
+        let Some(parent) = self.directory.parent().filter(|_| self._group.is_some()) else { return Ok(()) };
         self.move_family(pid, &parent.join("cgroup.procs"))
     }
 
@@ -163,24 +155,18 @@ fn pass_on(journal: &Journal, hierarchy: &Hierarchy, controller: Controller) -> 
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_host::HostRoot;
+    use pgcalm_host::fake::FakeHost;
 
     use super::*;
 
-    fn host(mountinfo: &str) -> (tempfile::TempDir, Journal) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        for (path, text) in [
+    fn host(mountinfo: &str) -> (FakeHost, Journal) {
+        let root = FakeHost::with(&[
             ("proc/self/mountinfo", mountinfo),
             ("sys/fs/cgroup/cgroup.controllers", "io memory cpu"),
             ("sys/fs/cgroup/cgroup.subtree_control", "io"),
-        ] {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let journal = Journal::open(root, &dir.path().join("journal.json")).unwrap();
-        (dir, journal)
+        ]);
+        let journal = Journal::open(root.clone(), &root.path("journal.json")).unwrap();
+        (root, journal)
     }
 
     /// In a control group files don't keep the directory from being removed.
@@ -192,10 +178,9 @@ mod tests {
 
     #[test]
     fn on_v1_the_limit_is_set_in_a_group_that_goes_again() {
-        let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuacct\n");
+        let (root, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup cgroup rw,cpu,cpuacct\n");
         let group = ControlGroup::create(&journal, Controller::Cpu, "cpus", "-7", None).unwrap();
         group.set("cpu.cfs_quota_us", "50000").unwrap();
-        let root = journal.root().clone();
         let limit = root.read(group.directory.join("cpu.cfs_quota_us"));
         assert_eq!(limit.unwrap(), "50000");
         assert_eq!(group.of_v2(), None);
@@ -207,8 +192,7 @@ mod tests {
 
     #[test]
     fn on_v2_the_controller_is_passed_on_and_taken_back() {
-        let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        let root = journal.root().clone();
+        let (root, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         let control = Path::new("/sys/fs/cgroup/cgroup.subtree_control");
         let group = ControlGroup::create(&journal, Controller::Memory, "memory", "", None).unwrap();
         assert_eq!(root.read(control).unwrap(), "+memory");
@@ -220,8 +204,7 @@ mod tests {
 
     #[test]
     fn on_v2_the_group_that_a_process_is_in_gets_the_limit_and_stays() {
-        let (_dir, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        let root = journal.root().clone();
+        let (root, journal) = host("38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         let caps = Path::new("/sys/fs/cgroup/pgcalm-lab-1");
         fs::create_dir(root.path(caps)).unwrap();
         let group = ControlGroup::create(&journal, Controller::Memory, "memory", "", Some(caps)).unwrap();
@@ -233,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_controller_that_the_host_does_not_have_is_named() {
-        let (_dir, journal) = host("");
-        fs::remove_file(journal.root().path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
+        let (root, journal) = host("");
+        fs::remove_file(root.path("/sys/fs/cgroup/cgroup.controllers")).unwrap();
         let error = ControlGroup::create(&journal, Controller::Cpu, "instance-cpus", "", None).unwrap_err();
         assert!(error.to_string().starts_with("--instance-cpus: no cpu controller"), "{error:#}");
     }

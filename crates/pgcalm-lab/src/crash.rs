@@ -93,9 +93,7 @@ impl SharedMemory {
         for line in maps.lines() {
             // 7f0e6a2d6000-7f0e6a2d7000 rw-s 00000000 00:01 32769    /SYSV00501b7e (deleted)
             let mut fields = line.split_whitespace().skip(4);
-            let (Some(inode), Some(path)) = (fields.next(), fields.next()) else {
-                continue;
-            };
+            let (Some(inode), Some(path)) = (fields.next(), fields.next()) else { continue };
             if path.starts_with("/SYSV") {
                 self.segments.extend(inode.parse::<u64>());
             } else if path.starts_with("/dev/shm/PostgreSQL.") {

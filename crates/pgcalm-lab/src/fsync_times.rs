@@ -165,9 +165,7 @@ fn calls(checkpoint: &Checkpoint, end: &End) -> anyhow::Result<CheckpointFsync> 
 /// Of [`FsyncRecord::of_module`]'s query.
 fn row(line: &str) -> anyhow::Result<CheckpointFsync> {
     let fields: Vec<&str> = line.split('|').collect();
-    let [start, count, total, longest] = fields[..] else {
-        bail!("not a row of pg_calm_checkpoints: {line}");
-    };
+    let [start, count, total, longest] = fields[..] else { bail!("not a row of pg_calm_checkpoints: {line}") };
     Ok(CheckpointFsync {
         start_s: start.parse()?,
         count: count.parse()?,

@@ -44,13 +44,12 @@ impl Installation {
             Some(bindir) => {
                 let missing = postgres::missing(root, bindir);
                 if !missing.is_empty() {
-                    return Err(Failure::Usage(format!(
+                    anyhow::bail!(Failure::Usage(format!(
                         "--pg-bindir {}: {} not found there; name the directory that holds postgres, e.g. \
                          /usr/lib/postgresql/15/bin",
                         bindir.display(),
                         missing.join(", ")
-                    ))
-                    .into());
+                    )));
                 }
                 bindir.to_path_buf()
             }

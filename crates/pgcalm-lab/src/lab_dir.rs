@@ -42,16 +42,9 @@ enum Use {
     Volume,
 }
 
-impl Use {
-    /// What the names of its files begin with.
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Contest => "pgcalm",
-            Self::Torture => "pgcalm-torture",
-            Self::Volume => "pgcalm-volume",
-        }
-    }
+pgcalm_host::names! { fn prefix(Use): Contest "pgcalm", Torture "pgcalm-torture", Volume "pgcalm-volume" }
 
+impl Use {
     /// The file in the directory by which this use of it is locked.
     fn own_lock(self) -> Option<&'static str> {
         match self {
@@ -227,12 +220,11 @@ impl LabDir {
 fn usable(path: &Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path).context("resolve --dir")?;
     if let Some(closed) = closed_to_others(&path) {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "--dir {}: user postgres cannot enter {}; use a directory such as {DEFAULT_DIR}",
             path.display(),
             closed.display()
-        ))
-        .into());
+        )));
     }
     Ok(path)
 }
@@ -242,11 +234,10 @@ fn create(path: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(path).with_context(|| format!("create --dir {}", path.display()))?;
     let path = path.canonicalize().with_context(|| format!("resolve --dir {}", path.display()))?;
     if path.as_os_str().len() > LONGEST_DIR {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "--dir {}: too long for a Unix socket in it; use at most {LONGEST_DIR} bytes",
             path.display()
-        ))
-        .into());
+        )));
     }
     Ok(path)
 }

@@ -57,6 +57,8 @@ pub mod installation;
 pub mod interference;
 pub mod interrupt;
 pub mod journal;
+#[cfg(test)]
+pub mod naps;
 pub mod options;
 pub mod predict;
 pub mod replica;

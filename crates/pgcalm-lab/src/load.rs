@@ -163,9 +163,7 @@ impl Load {
         if self.rests {
             return Ok(self.is_over);
         }
-        let Some(status) = self.child.try_wait()? else {
-            return Ok(false);
-        };
+        let Some(status) = self.child.try_wait()? else { return Ok(false) };
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

@@ -210,9 +210,7 @@ fn push_empty(series: &mut Series, first: Option<&Sample>) {
         values.push(0.0);
     }
     series.blocked_processes.push(0);
-    let Some(first) = first else {
-        return;
-    };
+    let Some(first) = first else { return };
     if first.data.flush_ops.is_some() {
         series.data_flush_ops.push(0.0);
     }

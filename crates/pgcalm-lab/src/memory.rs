@@ -85,10 +85,8 @@ mod tests {
 
     #[test]
     fn memory_that_the_host_does_not_have_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("proc")).unwrap();
-        std::fs::write(dir.path().join("proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n").unwrap();
-        let root = HostRoot::new(dir.path());
+        let meminfo = "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n";
+        let root = pgcalm_host::fake::FakeHost::with(&[("proc/meminfo", meminfo)]);
         need(&root, Size(5 << 30)).unwrap();
         let error = need(&root, Size(6 << 30)).unwrap_err();
         assert!(error.to_string().contains("6144 MiB available"), "{error:#}");

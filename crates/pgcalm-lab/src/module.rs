@@ -56,11 +56,10 @@ impl Module {
             let directory = installation.module_dir(interrupt)?;
             let file = directory.join(LIBRARY);
             if !file.exists() {
-                return Err(Failure::Host(format!(
+                anyhow::bail!(Failure::Host(format!(
                     "{} not found: run make install in extension/pg_calm, or name its directory with --module-dir",
                     file.display()
-                ))
-                .into());
+                )));
             }
             return Ok(Self {
                 source: None,

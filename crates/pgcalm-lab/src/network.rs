@@ -45,15 +45,9 @@ pub(crate) enum End {
     Standby,
 }
 
-impl End {
-    /// For names of what belongs to it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::Standby => "standby",
-        }
-    }
+pgcalm_host::names! { pub(crate) fn name(End): Primary "primary", Standby "standby" }
 
+impl End {
     /// Its address.
     pub(crate) fn address(self) -> &'static str {
         ADDRESSES[self as usize]

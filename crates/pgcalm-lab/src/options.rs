@@ -73,15 +73,7 @@ pub enum FsType {
     Xfs,
 }
 
-impl FsType {
-    /// As mkfs and mount call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(FsType): Ext4 "ext4", Xfs "xfs" }
 
 /// File systems on which crashes are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -200,15 +192,7 @@ pub enum VolumeLayout {
     Two,
 }
 
-impl VolumeLayout {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::Two => "two",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(VolumeLayout): One "one", Two "two" }
 
 /// What lies between a device and its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -224,17 +208,7 @@ pub enum Stack {
     Md1,
 }
 
-impl Stack {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lvm => "lvm",
-            Self::Luks => "luks",
-            Self::Md1 => "md1",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Stack): None "none", Lvm "lvm", Luks "luks", Md1 "md1" }
 
 /// How devices without limits of their own are capped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -268,16 +242,7 @@ pub enum Warm {
     None,
 }
 
-impl Warm {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Sequential => "sequential",
-            Self::None => "none",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Warm): Random "random", Sequential "sequential", None "none" }
 
 /// Which rows the load touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -289,15 +254,9 @@ pub enum Distribution {
     Zipfian,
 }
 
-impl Distribution {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Zipfian => "zipfian",
-        }
-    }
+pgcalm_host::names! { pub fn name(Distribution): Uniform "uniform", Zipfian "zipfian" }
 
+impl Distribution {
     /// The pgbench script.
     pub fn script(self) -> &'static str {
         match self {

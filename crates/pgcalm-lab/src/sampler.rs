@@ -234,7 +234,7 @@ pub(crate) fn process_name(command_line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use pgcalm_host::fake::FakeHost;
 
     #[test]
     fn processes_are_named_after_their_role() {
@@ -260,26 +260,20 @@ mod tests {
 
     #[test]
     fn blocked_processes_of_the_cluster_are_counted_with_their_stacks() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("proc/meminfo", "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n");
-        write("proc/stat", "cpu  60 0 20 10 5 0 0 5 0 0\n");
+        let root = FakeHost::default();
+        root.put("proc/meminfo", "MemTotal: 100 kB\nDirty: 20 kB\nWriteback: 3 kB\n");
+        root.put("proc/stat", "cpu  60 0 20 10 5 0 0 5 0 0\n");
         let counters = "1 0 16 0 5 0 80 0 0 0 0 0 0 0 0 3 0\n";
-        write("sys/block/loop0/stat", counters);
-        write("sys/block/loop1/stat", counters);
+        root.put("sys/block/loop0/stat", counters);
+        root.put("sys/block/loop1/stat", counters);
         for (pid, parent, state) in [(10, 1, 'S'), (11, 10, 'D'), (12, 1, 'D')] {
-            write(
-                &format!("proc/{pid}/stat"),
+            root.put(
+                format!("proc/{pid}/stat"),
                 &format!("{pid} (postgres) {state} {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n"),
             );
-            write(&format!("proc/{pid}/cmdline"), "postgres: checkpointer \0");
+            root.put(format!("proc/{pid}/cmdline"), "postgres: checkpointer \0");
         }
-        write("proc/11/stack", "[<0>] do_fsync+0x1/0x2\n");
+        root.put("proc/11/stack", "[<0>] do_fsync+0x1/0x2\n");
         let mut places = Places::new();
         let sample =
             sample(&root, 7, &["loop0".to_string(), "loop1".to_string()], &["loop1".to_string()], 10, &mut places)

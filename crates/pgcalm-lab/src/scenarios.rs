@@ -48,3 +48,25 @@ macro_rules! scenario_helps {
 }
 
 scenarios!(scenario_helps);
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches};
+
+    use crate::naps::{HELP, Options, Report};
+    use crate::report::Shown;
+
+    /// CONTRIBUTING shows it; the documentation test holds it to the file.
+    #[test]
+    fn the_scenario_that_contributing_makes_up_is_one() {
+        let command = <Options as clap::Args>::augment_args(Command::new(HELP.name));
+        command.clone().debug_assert();
+        let options = Options::from_arg_matches(&command.get_matches_from([HELP.name, "--nap", "7"])).unwrap();
+        options.check().unwrap();
+        let settings = crate::options::named(&options);
+        let host = crate::report::Host::of_a_test("none");
+        let report = Report { scenario: HELP.name.into(), host, settings, naps: vec![99.0, 98.0] };
+        assert!(report.text().contains("nap 7") && report.text().contains("99"), "{}", report.text());
+        assert!(report.html().contains("<svg"), "{}", report.html());
+    }
+}

@@ -13,9 +13,7 @@ pub(crate) struct CheckpointLog {
 pub(crate) fn checkpoints(log: &str) -> CheckpointLog {
     let mut result = CheckpointLog::default();
     for line in log.lines() {
-        let Some((time, message)) = split_line(line, "LOG") else {
-            continue;
-        };
+        let Some((time, message)) = split_line(line, "LOG") else { continue };
         if let Some(reason) = message.strip_prefix("checkpoint starting: ") {
             result.running = Some((time, reason.trim().to_string()));
         } else if let Some(figures) = message.strip_prefix("checkpoint complete: ") {

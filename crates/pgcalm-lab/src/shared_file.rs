@@ -29,10 +29,7 @@ pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Adds to a file that is there.
 pub(crate) fn append(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = open(path, OFlags::WRONLY | OFlags::APPEND)?;
-    match file.metadata()?.is_file() {
-        true => file.write_all(bytes.as_ref()),
-        false => Err(io::ErrorKind::InvalidInput.into()),
-    }
+    if file.metadata()?.is_file() { file.write_all(bytes.as_ref()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 /// A file for reading.
@@ -55,15 +52,9 @@ pub(crate) fn give(path: &Path, installation: &Installation) -> io::Result<()> {
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // A FIFO or a device must not hold anybody up before it is seen for what it is. A handle opens nothing, and openat2(2)
     // takes no such flags with it.
-    let flags = OFlags::CLOEXEC
-        | match flags.contains(OFlags::PATH) {
-            true => flags,
-            false => flags | OFlags::NONBLOCK | OFlags::NOCTTY,
-        };
-    let mode = match flags.contains(OFlags::CREATE) {
-        true => Mode::from_raw_mode(0o644),
-        false => Mode::empty(),
-    };
+    let flags =
+        OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK | OFlags::NOCTTY };
+    let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
     let path = std::path::absolute(path)?;
     let file = rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
     Ok(File::from(file))

@@ -146,8 +146,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_lacks_it_is_told_in_one_line_with_what_is_missing() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = pgcalm_host::fake::FakeHost::default();
         let interrupt = Interrupt::default();
         need(&root, Stack::None, &interrupt).unwrap();
         for (stack, part) in [
@@ -159,8 +158,7 @@ mod tests {
             assert!(matches!(error.downcast_ref(), Some(Failure::Host(_))));
             assert!(error.to_string().contains(part), "{error:#}");
         }
-        std::fs::create_dir_all(root.path("proc")).unwrap();
-        std::fs::write(root.path("proc/mdstat"), "").unwrap();
+        root.put("proc/mdstat", "");
         need(&root, Stack::Md1, &interrupt).unwrap();
     }
 }

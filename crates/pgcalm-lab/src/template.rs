@@ -226,7 +226,7 @@ fn run_script(
     )?;
     let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        bail!("psql has no pipes");
+        bail!("psql has no pipes")
     };
     // The script fits into the pipe's buffer or is read on as psql goes; either way not by this thread.
     let writer = std::thread::spawn(move || stdin.write_all(script.as_bytes()));

@@ -31,10 +31,7 @@ pub fn run(
     ready: impl FnOnce(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let [contestant] = options.contestants[..] else {
-        return Err(Failure::Usage(
-            "--contestants: lab up starts one server: name one, e.g. stock or pg_calm".to_string(),
-        )
-        .into());
+        bail!(Failure::Usage("--contestants: lab up starts one server: name one, e.g. stock or pg_calm".to_string(),));
     };
     options.check()?;
     let needs = Needs { module: contestant.module, ..Needs::default() };

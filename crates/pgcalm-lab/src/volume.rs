@@ -75,10 +75,7 @@ pub fn run(
             return Err(Failure::Usage("--size: give one, there is no image yet, e.g. --size 20GB".to_string()).into());
         }
         (false, Some(_)) => {
-            return Err(Failure::Usage(
-                "--size: the image has its own; leave it out, or name another --image".to_string(),
-            )
-            .into());
+            bail!(Failure::Usage("--size: the image has its own; leave it out, or name another --image".to_string(),));
         }
         (_, size) => size,
     };

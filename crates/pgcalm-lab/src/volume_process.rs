@@ -73,7 +73,7 @@ impl VolumeProcess {
         )?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            bail!("the volume's process has no pipes");
+            bail!("the volume's process has no pipes")
         };
         let errors = std::thread::spawn(move || {
             let mut last = String::new();

@@ -76,18 +76,14 @@ pub struct Observation {
 /// segment.
 pub fn attribute(observations: &[Observation], segment_bytes: u64) -> Bottleneck {
     let observations = &observations[observations.len().saturating_sub(OBSERVATIONS)..];
-    let Some(last) = observations.last() else {
-        return unknown("there is no sample");
-    };
+    let Some(last) = observations.last() else { return unknown("there is no sample") };
     if !last.connected {
         return found(Place::Disconnected, "the standby has no walsender".to_string());
     }
     // Only what was seen since it connected.
     let connected = observations.iter().rposition(|observation| !observation.connected).map_or(0, |at| at + 1);
     let seen = Seen(&observations[connected..]);
-    let [first, .., _] = seen.0 else {
-        return unknown("there is one sample only: give it another interval");
-    };
+    let [first, .., _] = seen.0 else { return unknown("there is one sample only: give it another interval") };
     let (Some(write), Some(flush)) = (last.write, last.flush) else {
         return unknown("the receiver has not said yet how far it is");
     };

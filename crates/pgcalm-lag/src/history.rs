@@ -337,9 +337,7 @@ impl History {
     fn age(&self, now: f64, lsn: Lsn) -> (f64, LagSource) {
         // The first mark beyond it.
         let beyond = self.marks.partition_point(|(_, mark)| *mark <= lsn);
-        let Some((to_time, to)) = self.marks.get(beyond) else {
-            return (0.0, LagSource::CaughtUp);
-        };
+        let Some((to_time, to)) = self.marks.get(beyond) else { return (0.0, LagSource::CaughtUp) };
         let Some((from_time, from)) = beyond.checked_sub(1).and_then(|at| self.marks.get(at)) else {
             return (now - to_time, LagSource::AtLeast);
         };

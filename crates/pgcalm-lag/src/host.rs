@@ -102,7 +102,7 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use pgcalm_host::fake::FakeHost;
 
     use super::*;
     use crate::model::StandbyState;
@@ -142,19 +142,17 @@ mod tests {
 
     #[test]
     fn only_processes_with_the_right_title_count() {
-        let dir = tempfile::tempdir().unwrap();
+        let root = FakeHost::default();
         for (pid, title) in [
             (10, "postgres: 15/main: walwriter \0"),
             (11, "postgres: walsender rep 192.0.2.7(40001) streaming 0/3000148\0"),
             (12, "postgres: walsender rep 192.0.2.7(40002) streaming 0/3000148\0"),
             (13, "/usr/bin/vi\0walwriter\0"),
         ] {
-            let place = dir.path().join(format!("proc/{pid}"));
-            fs::create_dir_all(&place).unwrap();
-            fs::write(place.join("cmdline"), title).unwrap();
-            fs::write(place.join("io"), format!("rchar: 1\nread_bytes: {pid}00\nwrite_bytes: {pid}01\n")).unwrap();
+            root.put(format!("proc/{pid}/cmdline"), title);
+            root.put(format!("proc/{pid}/io"), &format!("rchar: 1\nread_bytes: {pid}00\nwrite_bytes: {pid}01\n"));
         }
-        let host = Host::new(HostRoot::new(dir.path()));
+        let host = Host::new(root.clone());
         let complete = |walwriter| {
             let mut reading = Reading {
                 senders: vec![sender(11), sender(12), sender(99)],

@@ -146,7 +146,7 @@ pub struct Tcp {
 }
 
 /// A row of `pg_replication_slots`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotReading {
     /// `slot_name`.
     pub name: String,

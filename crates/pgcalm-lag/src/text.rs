@@ -203,9 +203,7 @@ fn interface(interface: &Interface, standbys: &[Standby]) -> String {
         }
     });
     for standby in standbys {
-        let Some(connection) = &standby.connection else {
-            continue;
-        };
+        let Some(connection) = &standby.connection else { continue };
         if connection.interface.as_ref() == Some(&interface.name) {
             parts.push(format!(
                 "to {} {} in {}",
@@ -270,9 +268,7 @@ fn rate(value: Option<f64>) -> String {
 }
 
 fn behind(position: &Position) -> String {
-    let (Some(lag), Some(seconds)) = (position.lag_bytes, position.lag_s) else {
-        return NONE.to_string();
-    };
+    let (Some(lag), Some(seconds)) = (position.lag_bytes, position.lag_s) else { return NONE.to_string() };
     match position.lag_source {
         Some(LagSource::CaughtUp) => "0".to_string(),
         Some(LagSource::AtLeast) if seconds < 0.05 => bytes(lag as f64),
@@ -369,15 +365,8 @@ mod tests {
             slots: vec![crate::reading::SlotReading {
                 name: "near".to_string(),
                 physical: true,
-                temporary: false,
-                active: false,
-                active_pid: None,
-                restart_lsn: None,
-                confirmed_flush_lsn: None,
                 wal_status: Some(WalStatus::Lost),
-                safe_wal_size_bytes: None,
-                invalidation_reason: None,
-                inactive_s: None,
+                ..Default::default()
             }],
             ..crate::reading::Reading::default()
         };

@@ -44,9 +44,7 @@ impl Load {
     /// Reads them; nothing at the first look.
     pub(crate) fn read(&mut self, root: &HostRoot) -> (Option<Cpu>, Option<Pressure>) {
         let (now, cpu, stalled) = (Instant::now(), CpuTime::read(root).ok(), pressure::of_host(root));
-        let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else {
-            return (None, None);
-        };
+        let Some((then, before_cpu, before)) = self.before.replace((now, cpu, stalled)) else { return (None, None) };
         let processors = cpu.zip(before_cpu).map(|(after, before)| Cpu {
             busy: after.busy_percent_since(&before) / 100.0,
             steal: after.steal_percent_since(&before) / 100.0,
@@ -205,26 +203,13 @@ impl Interfaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(directory.path());
-        (directory, root)
-    }
-
-    fn write(root: &HostRoot, path: &str, text: &str) {
-        let path = root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    use pgcalm_host::fake::FakeHost;
 
     #[test]
     fn dirty_memory_has_thresholds_if_they_can_be_read() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         assert_eq!(memory(&root).unwrap_err().subject, Subject::Memory);
-        write(
-            &root,
+        root.put(
             "proc/meminfo",
             "MemTotal:       1000 kB\nMemFree:         100 kB\nActive(file):     40 kB\nInactive(file):   60 kB\n\
              Dirty:       20 kB\nWriteback:       3 kB\n",
@@ -237,7 +222,7 @@ mod tests {
             ("dirty_ratio", "20"),
             ("dirty_expire_centisecs", "3000"),
         ] {
-            write(&root, &format!("proc/sys/vm/{name}"), value);
+            root.put(format!("proc/sys/vm/{name}"), value);
         }
         let memory = memory(&root).unwrap();
         assert_eq!(memory.dirty_bytes, 20 << 10);
@@ -248,10 +233,10 @@ mod tests {
 
     #[test]
     fn the_second_look_at_a_disk_has_rates_and_one_that_is_gone_is_missing() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         let names = BTreeSet::from(["sda".to_string(), "sdb".to_string()]);
-        write(&root, "sys/block/sda/dev", "8:0\n");
-        write(&root, "sys/block/sda/stat", "1 0 8 0 10 0 80 0 0 1000 0\n");
+        root.put("sys/block/sda/dev", "8:0\n");
+        root.put("sys/block/sda/stat", "1 0 8 0 10 0 80 0 0 1000 0\n");
         let mut disks = Disks::default();
         let mut missing = Vec::new();
         let first = disks.read(&root, &names, &mut missing);
@@ -259,7 +244,7 @@ mod tests {
         assert_eq!(first[0].write_bytes, 80 * 512);
         assert_eq!(first[0].rates, None);
         assert!(missing[0].reason.contains("sdb"), "{missing:?}");
-        write(&root, "sys/block/sda/stat", "1 0 8 0 30 0 80 0 0 1000 0\n");
+        root.put("sys/block/sda/stat", "1 0 8 0 30 0 80 0 0 1000 0\n");
         let second = disks.read(&root, &names, &mut missing);
         let rates = second[0].rates.unwrap();
         assert!(rates.write_operations_per_second > 0.0);
@@ -268,15 +253,14 @@ mod tests {
 
     #[test]
     fn pressure_is_the_share_of_the_time_since_the_look_before() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         let line = |total: u64| format!("some avg10=0.00 total={total}\nfull avg10=0.00 total={total}\n");
-        std::fs::create_dir_all(root.path("proc/pressure")).unwrap();
-        write(&root, "proc/pressure/io", &line(0));
-        write(&root, "proc/stat", "cpu  0 0 0 0 0 0 0 0 0 0\n");
+        root.put("proc/pressure/io", &line(0));
+        root.put("proc/stat", "cpu  0 0 0 0 0 0 0 0 0 0\n");
         let mut load = Load::default();
         assert_eq!(load.read(&root), (None, None));
-        write(&root, "proc/pressure/io", &line(3_600_000_000));
-        write(&root, "proc/stat", "cpu  30 0 0 50 0 0 0 20 0 0\n");
+        root.put("proc/pressure/io", &line(3_600_000_000));
+        root.put("proc/stat", "cpu  30 0 0 50 0 0 0 20 0 0\n");
         let (cpu, pressure) = load.read(&root);
         assert_eq!(cpu, Some(Cpu { busy: 0.3, steal: 0.2 }));
         assert_eq!(pressure, Some(Pressure { io_some: 1.0, io_full: 1.0, ..Pressure::default() }));
@@ -284,11 +268,11 @@ mod tests {
 
     #[test]
     fn only_interfaces_that_wal_leaves_by_are_read_with_their_links_speed() {
-        let (_directory, root) = host();
+        let root = FakeHost::default();
         let dev =
             |sent: u64| format!("  lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\neth0: 7 2 0 0 0 0 0 0 {sent} 3 0 0 0 0 0 0\n");
-        write(&root, "proc/self/net/dev", &dev(1000));
-        write(&root, "sys/class/net/eth0/speed", "1000\n");
+        root.put("proc/self/net/dev", &dev(1000));
+        root.put("sys/class/net/eth0/speed", "1000\n");
         let mut missing = Vec::new();
         let mut interfaces = Interfaces::default();
         assert_eq!(interfaces.read(&root, &BTreeSet::new(), &mut missing), Vec::new());
@@ -298,7 +282,7 @@ mod tests {
         assert_eq!(first[0].link_bytes_per_second, Some(125_000_000));
         assert_eq!((first[0].sent_packets, first[0].received_bytes), (3, 7));
         assert_eq!(first[0].rates, None);
-        write(&root, "proc/self/net/dev", &dev(5000));
+        root.put("proc/self/net/dev", &dev(5000));
         let second = interfaces.read(&root, &names, &mut missing);
         let rates = second[0].rates.unwrap();
         assert!(rates.sent_bytes_per_second > 0.0);

@@ -89,9 +89,7 @@ pub(crate) fn of_data_directory(
 /// Takes over the caps of the module, which knows those of the settings, too, where they are the tighter ones. They are
 /// of the data directory's disk.
 pub(crate) fn add_module_caps(volumes: &mut [Volume], module: &Module) {
-    let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else {
-        return;
-    };
+    let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else { return };
     let source = module.caps_source.as_deref().unwrap_or("unknown source");
     let tighten = |cap: &mut Option<Cap>, value: Option<u64>| {
         if let Some(per_second) = value
@@ -145,12 +143,8 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
 /// On v1 a group's limits are its own only (`throtl_pd_init()` in the kernel's block/blk-throttle.c), but those of the
 /// root group hold for what the kernel flusher writes on anybody's behalf.
 fn limits(root: &HostRoot, pid: i32, device: &BlockDevice) -> pgcalm_host::Result<Option<(Vec<Limit>, Vec<Unknown>)>> {
-    let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
-        return Ok(None);
-    };
-    let Some(group) = hierarchy.group_of(root, &pid.to_string())? else {
-        return Ok(None);
-    };
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok(None) };
+    let Some(group) = hierarchy.group_of(root, &pid.to_string())? else { return Ok(None) };
     let own = hierarchy.directory(&group);
     let (mut limits, mut unknown) = (Vec::new(), Vec::new());
     for disk in device.disks() {
@@ -171,34 +165,29 @@ fn limits(root: &HostRoot, pid: i32, device: &BlockDevice) -> pgcalm_host::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use pgcalm_host::fake::FakeHost;
 
     /// A host with cgroup v1 whose process 7 is in `/a/b`, and a file system on 8:0 at `/data`.
-    fn host() -> (tempfile::TempDir, HostRoot) {
-        let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(directory.path());
-        for path in ["proc/self", "proc/7", "cg/a/b", "data/main", "sys/dev/block", "sys/devices/sda"] {
-            fs::create_dir_all(root.path(path)).unwrap();
-        }
-        fs::write(
-            root.path("proc/self/mountinfo"),
+    fn host() -> FakeHost {
+        let root = FakeHost::default();
+        root.make("cg/a/b");
+        root.make("data/main");
+        root.put(
+            "proc/self/mountinfo",
             "1 0 0:1 / / rw - tmpfs tmpfs rw\n\
              2 1 8:0 / /data rw - ext4 /dev/sda rw\n\
              3 1 0:35 / /cg rw - cgroup cgroup rw,blkio\n",
-        )
-        .unwrap();
-        fs::write(root.path("proc/7/cgroup"), "7:blkio:/a/b\n").unwrap();
-        fs::write(root.path("sys/devices/sda/dev"), "8:0\n").unwrap();
-        std::os::unix::fs::symlink("../../devices/sda", root.path("sys/dev/block/8:0")).unwrap();
-        (directory, root)
+        );
+        root.put("proc/7/cgroup", "7:blkio:/a/b\n");
+        root.put("sys/devices/sda/dev", "8:0\n");
+        root.link("sys/dev/block/8:0", "../../devices/sda");
+        root
     }
 
     #[test]
     fn of_v1_limits_the_own_and_for_writes_the_root_group_s_are_felt() {
-        let (_directory, root) = host();
-        let write = |group: &str, kind: Kind, text: &str| {
-            fs::write(root.path(group).join(kind.v1_file()), text).unwrap();
-        };
+        let root = host();
+        let write = |group: &str, kind: Kind, text: &str| root.put(format!("{group}/{}", kind.v1_file()), text);
         write("cg", Kind::WriteIops, "8:0 500\n");
         write("cg", Kind::ReadIops, "8:0 50\n");
         write("cg/a", Kind::WriteIops, "8:0 5\n");
@@ -217,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_missing_not_on_the_root_file_system() {
-        let (_directory, root) = host();
+        let root = host();
         let mut missing = Vec::new();
         let volumes = of_data_directory(&root, Path::new("/elsewhere"), 7, &mut missing);
         assert!(volumes.is_empty());

@@ -39,10 +39,7 @@ fn wait_for(monitor: &Monitor, servers: &Servers, name: &str, condition: impl Fn
 
 #[test]
 fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     // As Debian has it: root is let in as the OS user of the server only.
     let hba = servers.directory.path().join("pg_hba.conf");
     std::fs::write(&hba, "local all all peer\n").unwrap();
@@ -84,10 +81,7 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
 
 #[test]
 fn the_module_s_views_are_in_the_sample() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     if !servers.has_module() {
         eprintln!("skipped: pg_calm is not installed for the server that was found");
         return;
@@ -157,10 +151,7 @@ fn the_module_s_views_are_in_the_sample() {
 
 #[test]
 fn waits_and_the_archive_queue_are_seen() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("busy", &[("archive_mode", "on"), ("archive_command", "/bin/false")]);
     servers.sql(server, "CREATE TABLE t (i int); SELECT pg_switch_wal()");
     servers.sql(server, "INSERT INTO t VALUES (1); SELECT pg_switch_wal()");
@@ -211,10 +202,7 @@ fn waits_and_the_archive_queue_are_seen() {
 
 #[test]
 fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let hung = servers.start("hung", &[]);
     servers.start("well", &[]);
     let connect: Vec<String> =
@@ -252,10 +240,7 @@ fn a_server_that_hangs_is_shown_as_hung_and_holds_up_no_other() {
 
 #[test]
 fn a_server_that_is_not_there_is_unreachable_and_found_once_it_is() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let connect = format!("host={} user=postgres", servers.socket("late").display());
     let monitor = Monitor::start(options(&[connect])).unwrap();
     let host =
@@ -268,10 +253,7 @@ fn a_server_that_is_not_there_is_unreachable_and_found_once_it_is() {
 
 #[test]
 fn receivers_of_wal_are_seen_and_missed() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("primary", &[]);
     servers.sql(server, "SELECT pg_create_physical_replication_slot('r', true)");
     let directory = servers.own_directory("received", servers.installation.uid);
@@ -309,10 +291,7 @@ fn receivers_of_wal_are_seen_and_missed() {
 
 #[test]
 fn a_role_without_rights_sees_less_and_is_told_so() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("strict", &[]);
     servers.sql(server, "CREATE ROLE nobody LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
     let socket = servers.socket("strict").display().to_string();

@@ -133,10 +133,7 @@ impl Address {
         let database = parameters.text("dbname").unwrap_or(SUPERUSER).to_string();
         add_passwords(&mut hosts, &parameters, environment, &database, &user);
         let by_tcp = |host: &Host| matches!(host.place, Place::Tcp { .. });
-        let tls = match hosts.iter().any(by_tcp) {
-            true => Tls::new(&parameters, environment)?,
-            false => Tls::none(),
-        };
+        let tls = if hosts.iter().any(by_tcp) { Tls::new(&parameters, environment)? } else { Tls::none() };
         let target = parameters.choice("target_session_attrs", &TARGETS)?;
         Ok(Self {
             hosts,

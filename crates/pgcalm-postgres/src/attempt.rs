@@ -140,14 +140,9 @@ impl Address {
             };
             attempt.run(self.connect_timeout.filter(|_| self.gives_up))
         };
-        let Some(owner) = owner else {
-            return connect(None);
-        };
+        let Some(owner) = owner else { return connect(None) };
         let is_owners = !self.user_is_given || owner.name().is_none_or(|name| name == self.user);
-        let (first, second) = match is_owners {
-            true => (Some(owner), None),
-            false => (None, Some(owner)),
-        };
+        let (first, second) = if is_owners { (Some(owner), None) } else { (None, Some(owner)) };
         connect(first).or_else(|failure| match failure {
             failure if failure.is_other_user() => connect(second).map_err(|_| failure),
             failure => Err(failure),
@@ -155,9 +150,7 @@ impl Address {
     }
 
     fn proof(&self, host: &Host) -> Result<Proof, Failure> {
-        let Some(postmaster) = &self.postmaster else {
-            return Ok(Proof::None);
-        };
+        let Some(postmaster) = &self.postmaster else { return Ok(Proof::None) };
         let postmaster = postmaster.clone();
         if !self.is_found {
             return Ok(Proof::Backend(postmaster));

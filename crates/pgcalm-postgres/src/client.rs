@@ -153,9 +153,7 @@ impl Connection {
 
 /// Its end, if that has come now.
 fn poll_traffic(traffic: &mut Option<Traffic>, context: &mut Context<'_>) -> Option<Result<(), Error>> {
-    let Poll::Ready(ended) = traffic.as_mut()?.as_mut().poll(context) else {
-        return None;
-    };
+    let Poll::Ready(ended) = traffic.as_mut()?.as_mut().poll(context) else { return None };
     *traffic = None;
     Some(ended)
 }

@@ -142,9 +142,7 @@ fn hosts_and_ports(place: &str) -> Result<(String, String, &str), ConnectError> 
             None => ("", after),
         };
         ports.push_str(port);
-        let Some(next) = after.strip_prefix(',') else {
-            return Ok((hosts, ports, after));
-        };
+        let Some(next) = after.strip_prefix(',') else { return Ok((hosts, ports, after)) };
         hosts.push(',');
         ports.push(',');
         rest = next;

@@ -52,9 +52,7 @@ impl Environment {
     /// An environment variable. One that is empty counts, as with libpq. One that is no UTF-8 is an error: libpq passes its
     /// bytes on, which can't be done here, and taken for unset it would lead to another database.
     pub(crate) fn variable(&self, name: &str) -> Result<Option<&str>, ConnectError> {
-        let Some(value) = self.variables.get(name) else {
-            return Ok(None);
-        };
+        let Some(value) = self.variables.get(name) else { return Ok(None) };
         value.to_str().map(Some).ok_or_else(|| {
             ConnectError::Parameters(format!(
                 "{name}: is no UTF-8: give what it stands for in the connection string, in UTF-8"

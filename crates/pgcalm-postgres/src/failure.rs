@@ -72,9 +72,7 @@ impl Failure {
     }
 
     fn cause<T: Error + 'static>(&self) -> Option<&T> {
-        let Self::Connect(error) = self else {
-            return None;
-        };
+        let Self::Connect(error) = self else { return None };
         chain(error).find_map(|error| error.downcast_ref::<T>())
     }
 
@@ -192,9 +190,7 @@ fn network_remedy(host: &Host, error: &io::Error) -> Option<&'static str> {
 }
 
 fn tls_remedy(address: &Address, failure: &Failure) -> Option<String> {
-    let Failure::Connect(error) = failure else {
-        return None;
-    };
+    let Failure::Connect(error) = failure else { return None };
     let reason = handshake(error)?;
     let text = if reason.contains("ostname mismatch") || reason.contains("IP address mismatch") {
         "connect by a name that the certificate has, or with sslmode=verify-ca"

@@ -76,9 +76,7 @@ impl Parameters {
             None if from_environment => environment.variable("PGSERVICE")?.map(String::from),
             None => None,
         };
-        let Some(service) = named.filter(|service| !service.is_empty()) else {
-            return Ok(());
-        };
+        let Some(service) = named.filter(|service| !service.is_empty()) else { return Ok(()) };
         let named_file = self.text("servicefile").map(PathBuf::from).or_else(|| environment.path("PGSERVICEFILE"));
         let found = service_file::look_up(&service, named_file, environment)?;
         for (keyword, value) in found.pairs {
@@ -146,9 +144,7 @@ impl Parameters {
 
     /// One of the values of `choices`, by its name; `None` if nothing is given.
     pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ConnectError> {
-        let Some(given) = self.get(name) else {
-            return Ok(None);
-        };
+        let Some(given) = self.get(name) else { return Ok(None) };
         let chosen = choices.iter().find(|(choice, _)| *choice == given.value);
         let names = || -> Vec<&str> { choices.iter().map(|(choice, _)| *choice).collect() };
         match chosen {

@@ -33,13 +33,9 @@ pub(crate) fn look_up(file: &Path, entry: &Entry) -> Found {
     // A named pipe would be waited for.
     let mut options = fs::OpenOptions::new();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-    let Ok(mut open) = options.open(file) else {
-        return Found::Nothing;
-    };
+    let Ok(mut open) = options.open(file) else { return Found::Nothing };
     // Of the file that is read, not of one that has taken its place.
-    let Ok(metadata) = open.metadata() else {
-        return Found::Nothing;
-    };
+    let Ok(metadata) = open.metadata() else { return Found::Nothing };
     if !metadata.is_file() {
         return Found::Ignored(format!("{} is not a plain file", file.display()));
     }

@@ -23,9 +23,7 @@ pub fn hide_passwords() {
 
 fn overwrite() -> io::Result<()> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    let Some(arguments) = arguments_at(&stat) else {
-        return Ok(());
-    };
+    let Some(arguments) = arguments_at(&stat) else { return Ok(()) };
     // Not /proc/self/cmdline: after an earlier change of the title that shows something else.
     let memory = OpenOptions::new().read(true).write(true).open("/proc/self/mem")?;
     let mut text = vec![0; (arguments.end - arguments.start) as usize];

@@ -70,9 +70,7 @@ fn find(text: &[u8], service: &str, file: &Path) -> Result<Option<Pairs>, Connec
             found = is_it.then(Pairs::new);
             continue;
         }
-        let Some(pairs) = &mut found else {
-            continue;
-        };
+        let Some(pairs) = &mut found else { continue };
         let Ok(line) = std::str::from_utf8(line) else {
             return Err(wrong("is no UTF-8: write it in UTF-8".to_string()));
         };

@@ -72,10 +72,7 @@ impl Tls {
     pub(crate) fn new(parameters: &Parameters, environment: &Environment) -> Result<Self, ConnectError> {
         let is_system = parameters.text("sslrootcert") == Some(SYSTEM);
         let mode = parameters.choice("sslmode", &MODES)?;
-        let mode = mode.unwrap_or(match is_system {
-            true => Mode::VerifyFull,
-            false => Mode::Prefer,
-        });
+        let mode = mode.unwrap_or(if is_system { Mode::VerifyFull } else { Mode::Prefer });
         if is_system && mode != Mode::VerifyFull {
             return Err(parameters.invalid(
                 "sslmode",
@@ -107,10 +104,7 @@ fn connector(parameters: &Parameters, environment: &Environment, mode: Mode) -> 
     let newest = parameters.choice("ssl_max_protocol_version", &VERSIONS)?;
     builder.set_max_proto_version(newest).map_err(failed)?;
     let verifies = trust(&mut builder, parameters, environment, mode)?;
-    builder.set_verify(match verifies {
-        true => SslVerifyMode::PEER,
-        false => SslVerifyMode::NONE,
-    });
+    builder.set_verify(if verifies { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
     present(&mut builder, parameters, environment)?;
     let tells_name = parameters.choice("sslsni", &[("0", false), ("1", true)])?.unwrap_or(true);
     let mut connector = MakeTlsConnector::new(builder.build());
@@ -204,9 +198,7 @@ fn present(
         };
     };
     builder.set_certificate_chain_file(&certificate).map_err(|error| unreadable("sslcert", &certificate, &error))?;
-    let Some(key_file) = file(parameters, environment, "sslkey", "postgresql.key") else {
-        return Ok(());
-    };
+    let Some(key_file) = file(parameters, environment, "sslkey", "postgresql.key") else { return Ok(()) };
     let key = private_key(&key_file, parameters, environment)?;
     builder
         .set_private_key(&key)

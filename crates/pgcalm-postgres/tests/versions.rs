@@ -88,10 +88,7 @@ impl Drop for Server {
 /// sets hint bits and writes it again, out of a ring with which nothing is ever extended.
 #[test]
 fn blocks_and_checkpoints_are_counted_alike() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::start();
+    let Some(server) = can_run().then(Server::start) else { return };
     let mut client = server.connect();
     let version = Version::read(&mut client).unwrap();
     let before = Writes::read(&mut client, version).unwrap();
@@ -132,10 +129,7 @@ fn blocks_and_checkpoints_are_counted_alike() {
 /// No command leaves the server, and a module's setting that nobody has defined is not there.
 #[test]
 fn settings_have_their_units_and_hide_commands() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::start();
+    let Some(server) = can_run().then(Server::start) else { return };
     let mut client = server.archive_by("copy --password=x %p");
     client.batch_execute("SET pg_calm.mode = 'on'").unwrap();
     let names =
@@ -167,10 +161,7 @@ fn archiver_that(client: &mut Client, is_meant: fn(&Archiver) -> bool) -> Archiv
 
 #[test]
 fn the_archiver_fails_and_then_succeeds() {
-    if !can_run() {
-        return;
-    }
-    let server = Server::start();
+    let Some(server) = can_run().then(Server::start) else { return };
     assert_eq!(Archiver::read(&mut server.connect()).unwrap(), Archiver::default());
     let mut client = server.archive_by("false");
     client.batch_execute("SELECT txid_current(), pg_switch_wal()").unwrap();
@@ -186,10 +177,7 @@ fn the_archiver_fails_and_then_succeeds() {
 /// A standby's checkpoints are restartpoints.
 #[test]
 fn restartpoints_are_counted() {
-    if !can_run() {
-        return;
-    }
-    let primary = Server::start();
+    let Some(primary) = can_run().then(Server::start) else { return };
     let standby = primary.standby();
     let mut client = standby.connect();
     let version = Version::read(&mut client).unwrap();

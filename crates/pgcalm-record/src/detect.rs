@@ -213,9 +213,7 @@ impl Server {
     }
 
     fn go_on(&mut self, second: Second, bad: bool, incidents: &mut Vec<Incident>) {
-        let Some(open) = &mut self.open else {
-            return;
-        };
+        let Some(open) = &mut self.open else { return };
         open.seconds.push((second, bad));
         if bad {
             open.last = open.seconds.len() - 1;
@@ -315,9 +313,7 @@ impl Server {
 
     /// Ends the incident that goes on, and gives it if it meant anything.
     fn close(&mut self, by: Option<&'static str>, incidents: &mut Vec<Incident>) {
-        let Some(mut open) = self.open.take() else {
-            return;
-        };
+        let Some(mut open) = self.open.take() else { return };
         open.last = open.last.min(open.seconds.len().saturating_sub(1));
         if open.seconds.is_empty() || !is_worth_it(&open) {
             return;

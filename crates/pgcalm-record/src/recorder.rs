@@ -76,9 +76,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
     let mut packer = Packer::default();
     let mut last = 0;
     while !stop() {
-        let Some(host) = monitor.wait_for(LOOK, |host| host.time_ms != last) else {
-            continue;
-        };
+        let Some(host) = monitor.wait_for(LOOK, |host| host.time_ms != last) else { continue };
         last = host.time_ms;
         tell_missing(&host, &mut told, say);
         detector.add_looks(&looker.take());

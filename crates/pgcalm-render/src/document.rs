@@ -81,6 +81,8 @@ pub struct Table {
     pub is_pairs: bool,
     /// Rows that a terminal has room for; all without.
     pub most_in_terminal: Option<usize>,
+    /// What a terminal says between rows, each text before the row with this index.
+    pub between: Vec<(usize, String)>,
 }
 
 /// A column of a table.

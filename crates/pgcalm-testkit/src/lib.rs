@@ -2,6 +2,14 @@
 //!
 //! For tests only: everything here panics where something fails, with what the program said.
 
+/// Of lines of a report, what is in those of one kind: `of_kind!(lines, Line::Second)`.
+#[macro_export]
+macro_rules! of_kind {
+    ($lines:expr, $kind:path) => {
+        $lines.iter().filter_map(|line| if let $kind(it) = line { Some(it) } else { None })
+    };
+}
+
 pub mod libpq;
 pub mod need;
 pub mod programs;

@@ -74,9 +74,7 @@ pub const BLOCK_CGROUP: Need = Need {
 ///
 /// If something is not there and `PGCALM_NO_SKIPS` is set, as CI sets it: there nothing may be skipped unseen.
 pub fn met(tests: &str, needs: &[Need]) -> bool {
-    let Some(lack) = needs.iter().find(|need| !(need.is_met)()) else {
-        return true;
-    };
+    let Some(lack) = needs.iter().find(|need| !(need.is_met)()) else { return true };
     assert!(
         std::env::var_os("PGCALM_NO_SKIPS").is_none(),
         "{tests}: needs {}; unset PGCALM_NO_SKIPS to skip it",

@@ -1,13 +1,16 @@
 //! PostgreSQL's programs.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use nix::unistd::User;
 use pgcalm_host::{HostRoot, postgres};
+use rustix::process::{Pid, Signal};
 
 /// Directory of the programs that tests run: PostgreSQL 15's, or those of `PG_CONFIG`.
 pub fn bindir() -> Option<PathBuf> {
@@ -54,17 +57,72 @@ pub fn initdb(mut command: Command, data: &Path, more: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// The only line that it says on standard error when it is refused with this exit code.
+#[track_caller]
+pub fn refused(command: &mut Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{command:?}: {said}");
+    said
+}
+
+/// A program that ends with the test.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts it; nobody hears it.
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Gives it something to read.
+    pub fn say(&mut self, text: &str) {
+        let input = self.0.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Programs of one installation, run as the server's user in one directory.
 #[derive(Debug, Clone)]
 pub struct Programs {
     bindir: PathBuf,
     directory: PathBuf,
+    _own: Option<Arc<tempfile::TempDir>>,
 }
 
 impl Programs {
     /// Those in `bindir`, run in `directory`, which has to be there.
     pub fn new(bindir: &Path, directory: &Path) -> Self {
-        Self { bindir: bindir.to_path_buf(), directory: directory.to_path_buf() }
+        Self { bindir: bindir.to_path_buf(), directory: directory.to_path_buf(), _own: None }
+    }
+
+    /// Those in `bindir`, run in a [`directory`] of their own, which goes with them and the servers started of them.
+    pub fn in_directory(bindir: &Path, prefix: &str) -> Self {
+        Self::owning(bindir, directory(prefix))
+    }
+
+    /// The same with one that is there.
+    pub fn owning(bindir: &Path, directory: tempfile::TempDir) -> Self {
+        Self {
+            directory: directory.path().to_path_buf(),
+            _own: Some(Arc::new(directory)),
+            ..Self::new(bindir, Path::new(""))
+        }
     }
 
     /// In which they run.

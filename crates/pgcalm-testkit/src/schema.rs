@@ -51,9 +51,7 @@ pub fn every_field_is_described(documents: &[Document]) {
 }
 
 fn visit(place: &str, value: &Value, bare: &mut Vec<String>) {
-    let Some(object) = value.as_object() else {
-        return;
-    };
+    let Some(object) = value.as_object() else { return };
     if let Some(properties) = object.get("properties").and_then(Value::as_object) {
         for (name, field) in properties {
             // `type` tells the lines apart, each of which is described.

@@ -98,6 +98,11 @@ impl Server {
         self.pid
     }
 
+    /// Where its programs run.
+    pub fn directory(&self) -> &Path {
+        self.launch.programs.directory()
+    }
+
     /// Its data directory.
     pub fn data(&self) -> &Path {
         &self.launch.data

@@ -9,9 +9,7 @@ use crate::{format, row, screen, section};
 /// The overview with all that it can have, however long, and all that is missing; lines are not cut, names of
 /// instances are if all of it would take more than `width` columns. No curves: there are only two samples. Each line ends in a newline.
 pub fn text(scene: &Scene, width: usize) -> String {
-    let Some(host) = scene.host else {
-        return "no sample was taken\n".to_string();
-    };
+    let Some(host) = scene.host else { return "no sample was taken\n".to_string() };
     let mut lines = vec![Line::raw(format::date_and_time(scene.end(), scene.offset)), Line::default()];
     match (scene.state.chosen(&names(host)), scene.instance()) {
         (Some(chosen), Some(instance)) => {

@@ -85,10 +85,9 @@ impl Source {
 /// signal has come.
 pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if !terminal::is_there() {
-        return Err(Failure::Usage(
+        anyhow::bail!(Failure::Usage(
             "top: standard input and output are not a terminal; --once prints one picture as text".to_string(),
-        )
-        .into());
+        ));
     }
     let mut session = Session::start(options)?;
     let mut screen = Screen::enter()?;
@@ -110,9 +109,7 @@ pub fn live(options: Options, stop: &dyn Fn() -> bool) -> anyhow::Result<()> {
                 wait = Duration::ZERO;
                 match event::read().context("read keys")? {
                     Event::Key(key) => {
-                        let Some(command) = keys::command(key) else {
-                            continue;
-                        };
+                        let Some(command) = keys::command(key) else { continue };
                         match session.apply(command) {
                             Then::Draw => {}
                             Then::Redraw => screen.clear()?,
@@ -251,9 +248,7 @@ impl Session {
             return;
         };
         let moments = self.track.moments();
-        let Some(moment) = self.state.shown(&moments).map(|at| moments[at]) else {
-            return;
-        };
+        let Some(moment) = self.state.shown(&moments).map(|at| moments[at]) else { return };
         if self.past.as_ref().is_none_or(|(at, _)| *at != moment) {
             let time_ms = (moment * 1000.0).round() as u64;
             self.past = self.source.history().at(time_ms).map(|host| (moment, host));

@@ -13,19 +13,9 @@ pub enum Page {
     Missing,
 }
 
+pgcalm_host::names! { pub fn name(Page), ALL: Overview "overview", Charts "charts", Missing "missing" }
+
 impl Page {
-    /// In the order of their keys, 1 to 3.
-    pub const ALL: [Page; 3] = [Page::Overview, Page::Charts, Page::Missing];
-
-    /// As the title line has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Page::Overview => "overview",
-            Page::Charts => "charts",
-            Page::Missing => "missing",
-        }
-    }
-
     fn step(self, by: usize) -> Self {
         // ALL has each page.
         let at = Self::ALL.iter().position(|page| *page == self).unwrap_or(0);

@@ -13,7 +13,7 @@ use crate::checkpoint::report::Line;
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::{CheckpointProbes, Extras, FSYNC, HINTS, SecondCount};
 use crate::relation_names::{NAMES, Names};
-use crate::report::EndReason;
+use crate::report::{EndReason, Take};
 use crate::session::Session;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -40,12 +40,7 @@ pub struct Options {
 }
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
-pub fn run(
-    target: &Target,
-    options: &Options,
-    stop: &Stop,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<EndReason> {
+pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
     let mut session = match Session::with_probes(target, stop, options.duration)? {
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
@@ -90,7 +85,7 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    fn run(mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<EndReason> {
+    fn run(mut self, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
         let reason = loop {
             let status = self.session.wait(&[&self.probes.events])?;
             self.collect()?;
@@ -116,9 +111,7 @@ impl Trace<'_> {
     fn collect(&mut self) -> anyhow::Result<()> {
         self.probes.follow_checkpointers(&mut self.session);
         for event in self.probes.take_events()? {
-            let Some(mut building) = self.assembler.take(&event) else {
-                continue;
-            };
+            let Some(mut building) = self.assembler.take(&event) else { continue };
             if self.options.per_buffer {
                 building.checkpoint.per_buffer = Some(self.probes.take_per_buffer());
             }
@@ -154,7 +147,7 @@ impl Trace<'_> {
     }
 
     /// Tells of checkpoints whose seconds after are over, or of all.
-    fn tell(&mut self, all: bool, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    fn tell(&mut self, all: bool, take: Take<'_, Line>) -> anyhow::Result<()> {
         let newest = self.history.last().map_or(0, |count| count.second);
         while let Some(building) = self.ended.front_mut() {
             let end = building.end_ns.unwrap_or(0) / NS_PER_S;

@@ -12,7 +12,7 @@ use crate::connect::report::{Connection, Hanging, Line, PHASES, Phase, PhaseCall
 use crate::kernel_symbols::{KernelSymbols, Stacks};
 use crate::operations::{OperationKey, OperationTotal};
 use crate::probes::connect::{Connect, Finished};
-use crate::report::EndReason;
+use crate::report::{EndReason, Take};
 use crate::session::Session;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -37,12 +37,7 @@ pub struct Options {
 const STACKS: usize = 10;
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
-pub fn run(
-    target: &Target,
-    options: &Options,
-    stop: &Stop,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<EndReason> {
+pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
     let mut session = Session::start(target, stop, options.duration)?;
     let symbols = KernelSymbols::read(&target.root)?;
     let connect = Connect::load(&mut session, &symbols)?;

@@ -13,12 +13,11 @@ use pgcalm_host::Failure;
 /// [`Failure::Unreachable`] if the server is stopped: it would take the connection and never answer.
 pub fn address(target: &Target, connect: &str) -> anyhow::Result<Address> {
     if polling::is_stopped(target) {
-        return Err(Failure::Unreachable(format!(
+        anyhow::bail!(Failure::Unreachable(format!(
             "--connect: the server (pid {}) does not answer: {}",
             target.pid(),
             polling::stopped_reason(target)
-        ))
-        .into());
+        )));
     }
     let found = Found::process(&target.root, &target.postmaster);
     Address::new(connect, Some(&found), &CALLER).context(OPTION)

@@ -15,9 +15,7 @@ pub fn number(major: u32, minor: u32) -> u32 {
 pub fn partitions(root: &HostRoot) -> HashMap<u32, u32> {
     let mut disks = HashMap::new();
     for disk in root.list("sys/block").unwrap_or_default() {
-        let Some(whole) = read_number(root, &format!("sys/block/{disk}/dev")) else {
-            continue;
-        };
+        let Some(whole) = read_number(root, &format!("sys/block/{disk}/dev")) else { continue };
         for entry in root.list(format!("sys/block/{disk}")).unwrap_or_default() {
             let directory = format!("sys/block/{disk}/{entry}");
             if root.path(format!("{directory}/partition")).exists()
@@ -101,40 +99,32 @@ fn read_number(root: &HostRoot, path: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use pgcalm_host::fake::FakeHost;
 
     #[test]
     fn statistics_are_those_of_disks_and_not_of_partitions() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("sys/block/vda")).unwrap();
-        fs::create_dir_all(dir.path().join("proc")).unwrap();
-        fs::write(
-            dir.path().join("proc/diskstats"),
+        let root = FakeHost::default();
+        root.make("sys/block/vda");
+        root.put(
+            "proc/diskstats",
             " 254 0 vda 100 1 800 40 50 2 400 20 0 30 60 0 0 0 0 0 0\n\
              \x20254 1 vda1 90 1 800 40 50 2 400 20 0 30 60 0 0 0 0 0 0\n",
-        )
-        .unwrap();
+        );
         assert_eq!(
-            statistics(&HostRoot::new(dir.path())),
+            statistics(&root),
             HashMap::from([("vda".to_string(), Statistics { requests: 150, service_ms: 60, busy_ms: 30 })])
         );
     }
 
     #[test]
     fn partitions_lead_to_their_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in [
+        let root = FakeHost::with(&[
             ("sys/block/vda/dev", "254:0\n"),
             ("sys/block/vda/vda1/dev", "254:1\n"),
             ("sys/block/vda/vda1/partition", "1\n"),
             ("sys/block/vda/queue/dev", "9:9\n"),
             ("sys/block/loop0/dev", "7:0\n"),
-        ] {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = HostRoot::new(dir.path());
+        ]);
         assert_eq!(partitions(&root), HashMap::from([(number(254, 1), number(254, 0))]));
         assert_eq!(names(&root)[&number(7, 0)], "loop0");
     }

@@ -10,8 +10,8 @@ use crate::clock::monotonic_ns;
 use crate::io::report::{Calls, Interval, Line, Operation, Process};
 use crate::operations::{OperationKey, OperationTotal};
 use crate::probes::io::Io;
-use crate::report::EndReason;
 use crate::report::file_kind::FileKind;
+use crate::report::{EndReason, Take};
 use crate::session::{Session, Status};
 use crate::stop::Stop;
 use crate::target::Target;
@@ -29,12 +29,7 @@ pub struct Options {
 const CLEAN_UP: Duration = Duration::from_secs(5);
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
-pub fn run(
-    target: &Target,
-    options: &Options,
-    stop: &Stop,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<EndReason> {
+pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
     let session = Session::start(target, stop, options.duration)?;
     let io = Io::load(&session)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.

@@ -20,7 +20,7 @@ use crate::{checkpoint_flags, clock};
 pub use crate::probes::locks::Acquisitions;
 use crate::probes::locks::{CheckpointChange, Counts, LockProbes, TimedCounts};
 use crate::relation_names::{NAMES, Names};
-use crate::report::EndReason;
+use crate::report::{EndReason, Take};
 use crate::session::Session;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -43,12 +43,7 @@ pub struct Options {
 }
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
-pub fn run(
-    target: &Target,
-    options: &Options,
-    stop: &Stop,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<EndReason> {
+pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
     let mut session = match Session::with_probes(target, stop, options.duration)? {
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
@@ -107,7 +102,7 @@ struct Trace<'a> {
 }
 
 impl Trace<'_> {
-    fn run(mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<EndReason> {
+    fn run(mut self, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
         let reason = loop {
             let status = if self.options.acquisitions == Acquisitions::Estimated {
                 let next = self.slices.follow(&self.probes, &self.session)?;
@@ -138,7 +133,7 @@ impl Trace<'_> {
         Ok(reason)
     }
 
-    fn follow(&mut self, take: &mut dyn FnMut(Line) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    fn follow(&mut self, take: Take<'_, Line>) -> anyhow::Result<()> {
         for change in self.probes.take_changes()? {
             let counts = self.counts()?;
             match change {
@@ -215,11 +210,7 @@ impl Trace<'_> {
         }
     }
 
-    fn tell(
-        &mut self,
-        mut line: Box<AroundCheckpoint>,
-        take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    fn tell(&mut self, mut line: Box<AroundCheckpoint>, take: Take<'_, Line>) -> anyhow::Result<()> {
         self.name_relations([&mut line.before, &mut line.first, &mut line.during, &mut line.after]);
         self.told += 1;
         take(Line::Checkpoint(line))

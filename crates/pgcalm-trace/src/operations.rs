@@ -1,7 +1,7 @@
 //! What bpf/operations.bpf.h has counted.
 
 use crate::histogram::KernelHistogram;
-use crate::io::report::{OPERATIONS, Operation};
+use crate::io::report::Operation;
 use crate::report::file_kind::FileKind;
 use crate::waits;
 
@@ -24,7 +24,7 @@ unsafe impl plain::Plain for OperationKey {}
 impl OperationKey {
     /// What the calls do.
     pub fn operation(&self) -> Operation {
-        OPERATIONS.get(usize::from(self.operation)).copied().unwrap_or(Operation::Other)
+        Operation::ALL.get(usize::from(self.operation)).copied().unwrap_or(Operation::Other)
     }
 
     /// On what.

@@ -107,9 +107,7 @@ impl Names {
     }
 
     fn of_file(&mut self, file: &RelationFile) -> anyhow::Result<Option<String>> {
-        let Some((database, client)) = self.client(file.database)? else {
-            return Ok(None);
-        };
+        let Some((database, client)) = self.client(file.database)? else { return Ok(None) };
         // Tablespace 0 is the database's own; 1664 is pg_global.
         let row = if file.in_tablespace {
             client.query(&format!("SELECT {NAME} WHERE c.relfilenode = $1 LIMIT 2"), &[&file.filenode])?
@@ -121,9 +119,7 @@ impl Names {
             )?
         };
         // The same file node may be used in two tablespaces.
-        let [row] = row.as_slice() else {
-            return Ok(None);
-        };
+        let [row] = row.as_slice() else { return Ok(None) };
         Ok(Some(qualified(database.as_deref(), row.get(0))))
     }
 

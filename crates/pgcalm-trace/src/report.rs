@@ -87,6 +87,9 @@ pub struct End {
     pub missing: Vec<Missing>,
 }
 
+/// Who takes the lines of a trace as they come.
+pub type Take<'a, L> = &'a mut dyn FnMut(L) -> anyhow::Result<()>;
+
 /// Why a trace ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -159,7 +159,6 @@ fn is_same(a: &File, b: &File) -> bool {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
 
     use pgcalm_host::postmaster::Postmaster;
     use pgcalm_host::process;
@@ -174,24 +173,17 @@ mod tests {
     /// What current_logfiles says is the server's word: it may read no file that its collector doesn't write.
     #[test]
     fn a_file_that_the_server_does_not_write_is_not_read_for_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = pgcalm_host::HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            let path = root.path(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let host = pgcalm_host::fake::FakeHost::default();
         let stat = |pid: i32, parent: i32| format!("{pid} (postgres) S {parent} {}", "0 ".repeat(40));
-        write("proc/7/stat", &stat(7, 1));
-        write("proc/8/stat", &stat(8, 7));
-        write("proc/8/cmdline", "postgres: logger ");
-        write("proc/8/fdinfo/5", "flags:\t0102001\n");
-        write("etc/secret", "secret");
-        write("srv/log/a.log", "");
-        symlink("../../srv", root.path("proc/7/cwd")).unwrap();
-        symlink("../..", root.path("proc/8/root")).unwrap();
-        fs::create_dir(root.path("proc/8/fd")).unwrap();
-        let process = process::Process::read(&root, 7).unwrap();
+        host.put("proc/7/stat", &stat(7, 1));
+        host.put("proc/8/stat", &stat(8, 7));
+        host.put("proc/8/cmdline", "postgres: logger ");
+        host.put("proc/8/fdinfo/5", "flags:\t0102001\n");
+        host.put("etc/secret", "secret");
+        host.put("srv/log/a.log", "");
+        host.link("proc/7/cwd", "../../srv");
+        host.link("proc/8/root", "../..");
+        let process = process::Process::read(&host, 7).unwrap();
         let target = Target {
             postmaster: Postmaster {
                 process,
@@ -200,20 +192,19 @@ mod tests {
                 socket_directory: None,
                 major_version: "15".into(),
             },
-            root,
+            root: host.clone(),
             version: String::new(),
             major: 15,
             cluster_name: String::new(),
         };
         for (link, listed) in [("/srv/log/a.log", "/etc/secret"), ("/srv/log/a.log", "log/../../etc/secret")] {
-            let descriptor = target.root.path("proc/8/fd/5");
-            let _ = fs::remove_file(&descriptor);
-            symlink(link, descriptor).unwrap();
-            fs::write(target.root.path("srv/current_logfiles"), format!("stderr {listed}\n")).unwrap();
+            let _ = fs::remove_file(host.path("proc/8/fd/5"));
+            host.link("proc/8/fd/5", link);
+            host.put("srv/current_logfiles", &format!("stderr {listed}\n"));
             let error = open(&target).unwrap_err();
             assert!(error.contains("does not have it open"), "{listed}: {error}");
         }
-        fs::write(target.root.path("srv/current_logfiles"), "stderr log/a.log\n").unwrap();
+        host.put("srv/current_logfiles", "stderr log/a.log\n");
         let listed = process_file::read_in_working_directory(&target.root, 7, "current_logfiles");
         assert_eq!(of_collector(&target, &listed.unwrap()), Ok((8, 5)));
     }

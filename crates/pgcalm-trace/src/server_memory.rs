@@ -19,9 +19,7 @@ pub fn address_of(target: &Target, variable: &str) -> anyhow::Result<u64> {
         .with_context(|| format!("the server has no variable {variable}"))?;
     // The first segment's address in the file; where it lies in memory is the first mapping of the program.
     let first = elf.segments().map(|segment| segment.address()).min();
-    let Some(first) = first else {
-        bail!("{} has no segments", program.display());
-    };
+    let Some(first) = first else { bail!("{} has no segments", program.display()) };
     let maps = target.root.read(format!("proc/{}/maps", target.pid())).context("memory of the postmaster")?;
     let path = fs::read_link(&program).with_context(|| format!("read {}", program.display()))?;
     let base = base_of(&maps, &path.to_string_lossy())

@@ -165,9 +165,7 @@ fn version_in(program: &Path) -> anyhow::Result<Option<String>> {
     let file = File::open(program).with_context(|| format!("open {}", program.display()))?;
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache)?;
-    let Some(section) = elf.section_by_name(".rodata") else {
-        return Ok(None);
-    };
+    let Some(section) = elf.section_by_name(".rodata") else { return Ok(None) };
     let data = section.data()?;
     for (at, window) in data.windows(START.len()).enumerate() {
         if window != START || !data.get(at + START.len()).is_some_and(u8::is_ascii_digit) {

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::report::file_kind::{FILE_KINDS, FileKind};
+use crate::report::file_kind::FileKind;
 use crate::syscalls::NO_SYSCALL;
 
 /// The kernel's work function that lets throttled bios go, block/blk-throttle.c.
@@ -140,7 +140,7 @@ unsafe impl plain::Plain for WaitState {}
 
 /// `enum file_kind`.
 pub fn file_kind(number: u8) -> FileKind {
-    FILE_KINDS.get(usize::from(number)).copied().unwrap_or(FileKind::Other)
+    FileKind::ALL.get(usize::from(number)).copied().unwrap_or(FileKind::Other)
 }
 
 /// All entries of a hash map.
@@ -152,9 +152,7 @@ where
     let mut found = Vec::new();
     for key in map.keys() {
         // It may have been deleted since.
-        let Some(value) = map.lookup(&key, MapFlags::ANY).context("read a map")? else {
-            continue;
-        };
+        let Some(value) = map.lookup(&key, MapFlags::ANY).context("read a map")? else { continue };
         let (mut k, mut v) = (K::default(), V::default());
         if plain::copy_from_bytes(&mut k, &key).is_ok() && plain::copy_from_bytes(&mut v, &value).is_ok() {
             found.push((k, v));

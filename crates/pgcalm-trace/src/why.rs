@@ -20,7 +20,7 @@ use crate::error::host_apart;
 use crate::kernel_symbols::KernelSymbols;
 use crate::probes::why::Why;
 use crate::random::Random;
-use crate::report::EndReason;
+use crate::report::{EndReason, Take};
 use crate::session::{Session, Status};
 use crate::stop::Stop;
 use crate::target::Target;
@@ -47,12 +47,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const SHORTEST_SECOND_NS: u64 = NS_PER_S / 2;
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
-pub fn run(
-    target: &Target,
-    options: &Options,
-    stop: &Stop,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<EndReason> {
+pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
     let mut session = match host_apart(Session::start(target, stop, options.duration))? {
         Ok(session) => session,
         Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),

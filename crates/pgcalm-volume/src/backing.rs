@@ -35,11 +35,10 @@ impl Backing {
         };
         let metadata = buffered.metadata().with_context(what)?;
         if !metadata.is_file() || metadata.len() < SECTOR {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "image {}: not a file of at least {SECTOR} bytes; make it with truncate --size",
                 path.display()
-            ))
-            .into());
+            )));
         }
         Ok(Self { buffered, direct, size: metadata.len() })
     }

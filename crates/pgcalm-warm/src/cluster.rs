@@ -38,11 +38,10 @@ impl Cluster {
             let row = client.query_one("SELECT current_setting('data_directory', true)", &[]);
             let name: Option<String> = row.context("ask for the data directory")?.try_get(0)?;
             let Some(name) = name else {
-                return Err(Failure::Host(
+                anyhow::bail!(Failure::Host(
                     "this role may not see the data directory: give --data-directory, or connect as a member of pg_monitor"
                         .to_string(),
-                )
-                .into());
+                ));
             };
             return Self::open(&PathBuf::from(name), Ok(client));
         };
@@ -63,20 +62,17 @@ impl Cluster {
         let user = rustix::process::geteuid();
         // To anybody else the kernel says that all is cached.
         if !user.is_root() && user.as_raw() != owner {
-            return Err(Failure::Host(format!(
+            anyhow::bail!(Failure::Host(format!(
                 "{}: only its owner and root are told what is cached; run this as one of them",
                 data.display()
-            ))
-            .into());
+            )));
         }
         Ok(Self { data: data.to_path_buf(), system_identifier, client })
     }
 
     /// What `pg_calm` has been told of the volume.
     pub fn caps(&mut self) -> Caps {
-        let Ok(client) = &mut self.client else {
-            return Caps::default();
-        };
+        let Ok(client) = &mut self.client else { return Caps::default() };
         // Without them it is slower at worst.
         let settings = Settings::read(client, &["pg_calm.iops", "pg_calm.bandwidth"]).unwrap_or_default();
         let given = |name| settings.number(name).filter(|cap| *cap > 0.0);

@@ -74,10 +74,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(0),
         opened => opened,
     }?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "is no file")),
-    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "is no file")) }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Reading again what was cached.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use anyhow::{Context, anyhow};
 use pgcalm_host::{Failure, HostRoot, Known};
@@ -50,13 +49,12 @@ pub fn restore(
 ) -> anyhow::Result<Restoring> {
     let saved = Saved::read(file)?;
     if saved.system_identifier != system_identifier {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "{}: was saved of the cluster {}, and {} is {system_identifier}; give --file",
             file.display(),
             saved.system_identifier,
             data.display()
-        ))
-        .into());
+        )));
     }
     let volume = Volume::below(root, data);
     let caps = options.caps.or(volume.caps);

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use pgcalm_host::HostRoot;
-use pgcalm_host::memory_room;
 use pgcalm_host::memory_room::MemoryRoom;
+use pgcalm_host::{HostRoot, memory_room};
 
 /// What is left alone of memory: a share of what is available, for what programs allocate meanwhile.
 const SPARE: f64 = 0.05;

@@ -126,9 +126,7 @@ impl Saved {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return Err(NO_SAVE.to_string());
-        };
+        let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err(NO_SAVE.to_string()) };
         match rest.first() {
             Some(&VERSION) => {}
             Some(version) => return Err(format!("has version {version}, and this pgcalm reads {VERSION}")),

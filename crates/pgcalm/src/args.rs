@@ -82,10 +82,7 @@ fn taking_negatives(command: Command) -> Command {
         names.iter().any(|name| QUANTITIES.contains(&name.as_str()))
     };
     command
-        .mut_args(|arg| match is_quantity(&arg) {
-            true => arg.allow_hyphen_values(true),
-            false => arg,
-        })
+        .mut_args(|arg| if is_quantity(&arg) { arg.allow_hyphen_values(true) } else { arg })
         .mut_subcommands(taking_negatives)
 }
 

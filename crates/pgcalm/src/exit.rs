@@ -24,32 +24,17 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-impl Exit {
-    const ALL: [Self; 9] = [
-        Self::Done,
-        Self::Failed,
-        Self::Usage,
-        Self::Host,
-        Self::Unreachable,
-        Self::Found,
-        Self::Worse,
-        Self::NotReady,
-        Self::Interrupted,
-    ];
-
-    fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "all went well",
-            Self::Failed => "a run, a query or a file operation failed",
-            Self::Usage => "bad option or value, or it is not clear which server is meant",
-            Self::Host => "the host or the role lacks a privilege, a program or a feature",
-            Self::Unreachable => "no server: none is there, it does not answer, refuses, or ended meanwhile",
-            Self::Found => "--fail-on: something that bad was found",
-            Self::Worse => "lab run suite --fail-on worse: pg_calm is worse than stock in a row",
-            Self::NotReady => "ready-to-stop: when the time was over, a stop would still have taken longer",
-            Self::Interrupted => "interrupted; what is not to last has been taken down",
-        }
-    }
+pgcalm_host::names! {
+    fn meaning(Exit), ALL:
+        Done "all went well",
+        Failed "a run, a query or a file operation failed",
+        Usage "bad option or value, or it is not clear which server is meant",
+        Host "the host or the role lacks a privilege, a program or a feature",
+        Unreachable "no server: none is there, it does not answer, refuses, or ended meanwhile",
+        Found "--fail-on: something that bad was found",
+        Worse "lab run suite --fail-on worse: pg_calm is worse than stock in a row",
+        NotReady "ready-to-stop: when the time was over, a stop would still have taken longer",
+        Interrupted "interrupted; what is not to last has been taken down",
 }
 
 /// How `wal-restore` ends, which the server reads: see `wal_restore.rs`.

@@ -30,10 +30,9 @@ pub(crate) fn check(args: &IsolateCheckArgs) -> anyhow::Result<()> {
     });
     args.fail_on.judge(severities)?;
     if args.fail_on.fail_on.is_some() && report.hidden_processes > 0 {
-        return Err(Failure::Host(
+        anyhow::bail!(Failure::Host(
             "--fail-on: servers run here that this user may not look at: run it as root".to_string(),
-        )
-        .into());
+        ));
     }
     Ok(())
 }

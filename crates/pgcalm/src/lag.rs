@@ -94,10 +94,7 @@ pub(crate) fn run(args: &LagArgs) -> anyhow::Result<()> {
     lines.take(&Line::End(End { time, samples }))?;
     // A signal is the usual end of one without a limit.
     let is_short = wanted.map_or(end.is_some(), |wanted| samples < wanted);
-    match stop.is_set() && is_short {
-        true => Err(Interrupted { samples, wanted }.into()),
-        false => Ok(()),
-    }
+    if stop.is_set() && is_short { Err(Interrupted { samples, wanted }.into()) } else { Ok(()) }
 }
 
 /// Where lines go.

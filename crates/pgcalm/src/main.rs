@@ -47,9 +47,7 @@ fn main() -> ExitCode {
         }
     };
     pgcalm_postgres::hide_passwords();
-    let Some(verb) = cli.verb else {
-        return ended(record::sentences());
-    };
+    let Some(verb) = cli.verb else { return ended(record::sentences()) };
     let result = match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Isolate(IsolateVerb::Show(args)) => isolate::show(&args),

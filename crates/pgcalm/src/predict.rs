@@ -16,12 +16,11 @@ const SECONDS: RangeInclusive<u64> = 5..=86_400;
 /// Looks at a server and says what pg_calm would gain there.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if !SECONDS.contains(&args.duration.as_secs()) {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "--duration {}s: use a time from {} s to 1 d",
             args.duration.as_secs_f64(),
             SECONDS.start()
-        ))
-        .into());
+        )));
     }
     output::check_writable("--json", args.json.file())?;
     let interrupt = Interrupt::install()?;

@@ -4,9 +4,8 @@ use std::time::Duration;
 use pgcalm_host::Failure;
 use pgcalm_monitor::{Monitor, Options};
 use pgcalm_record::incident::Incident;
-use pgcalm_record::report::card;
-use pgcalm_record::report::list;
 use pgcalm_record::report::list::Incidents;
+use pgcalm_record::report::{card, list};
 use pgcalm_record::store::{DIRECTORY, Limits, Reader};
 use pgcalm_record::{now, recorder, when};
 use pgcalm_trace::stop::Stop;
@@ -64,12 +63,11 @@ pub(crate) fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
     let dir = &args.dir.dir;
     let found = open(dir)?.incident(args.id)?;
     let Some(incident) = found else {
-        return Err(Failure::Usage(format!(
+        anyhow::bail!(Failure::Usage(format!(
             "incident {}: is not in {}; pgcalm incidents lists those that are",
             args.id,
             dir.display()
-        ))
-        .into());
+        )));
     };
     show(&incident, args.html.as_deref(), &args.json)
 }

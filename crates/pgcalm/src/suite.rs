@@ -298,10 +298,7 @@ impl fmt::Display for WorseThanStock {
 fn judge(report: &Report) -> Result<(), WorseThanStock> {
     let worse = report.rows.iter().filter(|row| row.is_worse());
     let rows: Vec<String> = worse.map(|row| row.name.clone()).collect();
-    match rows.is_empty() {
-        true => Ok(()),
-        false => Err(WorseThanStock { rows }),
-    }
+    if rows.is_empty() { Ok(()) } else { Err(WorseThanStock { rows }) }
 }
 
 /// Fails if the document can't be written, or is none: it is read first, and what takes text only has none.

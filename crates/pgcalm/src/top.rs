@@ -65,9 +65,7 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
     let reader = record::open(file)?;
     let range = reader.range()?;
     let nothing = |what: &str| Failure::Usage(format!("{}: {what}", reader.path().display()));
-    let Some((first, last)) = range else {
-        return Err(nothing("holds no sample yet").into());
-    };
+    let Some((first, last)) = range else { return Err(nothing("holds no sample yet").into()) };
     if at_ms.is_some_and(|at| at + AROUND_MS < first || at > last + AROUND_MS) {
         let (first, last) = (when::text(first), when::text(last));
         return Err(nothing(&format!("holds samples from {first} to {last}, none around --at")).into());

@@ -14,7 +14,7 @@
 
 use std::panic;
 
-use pgcalm_archive::{Request, Target, restore};
+use pgcalm_archive::{Outcome, Request, Target, restore};
 
 use crate::args::{WAL_RESTORE, WalRestoreArgs};
 use crate::exit::RestoreExit;
@@ -32,9 +32,9 @@ pub(crate) fn run(args: WalRestoreArgs) -> RestoreExit {
     };
     // A panic's own code, 101, would be taken for "is not there".
     match panic::catch_unwind(|| restore(&request)) {
-        Ok(Ok(restored)) => {
-            for error in &restored.damaged {
-                say(&format!("{error}; took {} instead", restored.source.display()));
+        Ok(Ok(Outcome::Restored(restored))) => {
+            for reason in &restored.damaged {
+                say(&format!("{reason}; took {} instead", restored.source.display()));
             }
             if restored.unchecked {
                 say(&format!(
@@ -47,8 +47,8 @@ pub(crate) fn run(args: WalRestoreArgs) -> RestoreExit {
             }
             RestoreExit::Restored
         }
-        Ok(Err(error)) if error.is_absence() => {
-            say(&error.to_string());
+        Ok(Ok(Outcome::Absent(text))) => {
+            say(&text);
             RestoreExit::NotFound
         }
         Ok(Err(error)) => {

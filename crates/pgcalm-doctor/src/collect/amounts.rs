@@ -44,10 +44,7 @@ impl Amounts {
             other_writes: (writes.buffers_clean + writes.buffers_backend).max(0) as u64,
             ..Self::default()
         };
-        let module = match row.get(3) {
-            true => module_schema(client)?,
-            false => None,
-        };
+        let module = if row.get(3) { module_schema(client)? } else { None };
         let (summary, view): (Option<String>, Option<String>) = (row.get(1), row.get(2));
         if let Some(schema) = module {
             let sql = format!("SELECT dirty_buffers, stop_seconds, recovery_seconds FROM {schema}.pg_calm_status");

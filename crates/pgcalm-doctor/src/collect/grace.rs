@@ -72,6 +72,7 @@ fn span(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgcalm_host::fake::FakeHost;
 
     #[test]
     fn a_unit_s_times_are_read_as_systemctl_shows_them() {
@@ -83,20 +84,15 @@ mod tests {
     #[test]
     fn a_container_has_what_docker_was_told_or_its_default() {
         let id = "0123456789abcdef".repeat(4);
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let write = |path: &str, text: &str| {
-            std::fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
-            std::fs::write(root.path(path), text).unwrap();
-        };
-        write("proc/7/cgroup", &format!("0::/system.slice/docker-{id}.scope\n"));
+        let root = FakeHost::default();
+        root.put("proc/7/cgroup", &format!("0::/system.slice/docker-{id}.scope\n"));
         let config = format!("var/lib/docker/containers/{id}/config.v2.json");
-        write(&config, r#"{"Config": {"StopTimeout": 120}}"#);
+        root.put(&config, r#"{"Config": {"StopTimeout": 120}}"#);
         assert_eq!(read(&root, 7).unwrap().stop_seconds, Some(120.0));
-        write(&config, r#"{"Config": {"StopTimeout": null}}"#);
-        write("proc/7/cgroup", &format!("7:memory:/docker/{id}\n"));
+        root.put(&config, r#"{"Config": {"StopTimeout": null}}"#);
+        root.put("proc/7/cgroup", &format!("7:memory:/docker/{id}\n"));
         assert_eq!(read(&root, 7).unwrap().stop_seconds, Some(10.0));
-        write("proc/7/cgroup", "0::/kubepods.slice/x.scope\n");
+        root.put("proc/7/cgroup", "0::/kubepods.slice/x.scope\n");
         assert_eq!(read(&root, 7), None);
     }
 }

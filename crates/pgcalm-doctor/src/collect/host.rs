@@ -44,9 +44,7 @@ pub(crate) fn read(
         ..Host::default()
     };
     host.unflushed_bytes = unflushed(root, None);
-    let Some(instance) = instance else {
-        return host;
-    };
+    let Some(instance) = instance else { return host };
     let pid = instance.pid;
     host.hazards = isolate
         .map(|report| report.hazards.iter())

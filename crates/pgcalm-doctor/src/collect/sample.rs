@@ -15,9 +15,7 @@ SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_curr
 
 /// Commits and flushes of WAL since their statistics were reset.
 fn commits(client: &mut Client) -> Result<Option<(f64, f64)>, Error> {
-    let Some(version) = unless_lost(Version::read(client))? else {
-        return Ok(None);
-    };
+    let Some(version) = unless_lost(Version::read(client))? else { return Ok(None) };
     let sql = format!(
         "SELECT (SELECT sum(xact_commit) FROM pg_stat_database)::float8, wal_syncs::float8 FROM {} w",
         version.wal()

@@ -212,9 +212,7 @@ fn standbys(client: &mut Client) -> anyhow::Result<Option<Vec<Standby>>> {
 
 fn pg_calm(client: &mut Client, settings: &BTreeMap<String, Setting>) -> anyhow::Result<Option<PgCalm>> {
     // pg_settings shows no placeholders, so the setting is there only if the module has defined it.
-    let Some(mode) = settings.get("pg_calm.mode") else {
-        return Ok(None);
-    };
+    let Some(mode) = settings.get("pg_calm.mode") else { return Ok(None) };
     let mut calm = PgCalm { mode: mode.value.clone(), ..PgCalm::default() };
     if let Some(schema) = module_schema(client)? {
         let row = client.query_one(

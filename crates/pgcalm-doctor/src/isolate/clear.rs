@@ -28,10 +28,7 @@ pub struct Options {
 /// Clears one isolated instance, or all. `interrupted` ends it while it waits for another command, not once it has begun:
 /// the rest takes a moment.
 pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
-    let _lock = match options.plan {
-        true => None,
-        false => Some(state::lock_to_change(root, interrupted)?),
-    };
+    let _lock = if options.plan { None } else { Some(state::lock_to_change(root, interrupted)?) };
     let inventory = Inventory::take(root)?;
     let states = state::read_all(root)?;
     let chosen: Vec<&State> = match &options.instance {

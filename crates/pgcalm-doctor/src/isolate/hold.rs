@@ -6,11 +6,10 @@ use std::time::Duration;
 use pgcalm_host::HostRoot;
 use pgcalm_host::process::Process;
 
-use crate::isolate::clear;
 use crate::isolate::plan::Step;
 use crate::isolate::report::Step as Described;
-use crate::isolate::state;
 use crate::isolate::state::{Holder, State};
+use crate::isolate::{clear, state};
 
 /// How often it is looked whether there still is something to hold.
 const POLL: Duration = Duration::from_millis(100);
@@ -31,9 +30,7 @@ pub enum End {
 pub fn until(root: &HostRoot, interrupted: &dyn Fn() -> bool) -> anyhow::Result<(End, Vec<Described>)> {
     let this = Holder::this(root)?;
     let end = loop {
-        let Some(state) = held(root, this)? else {
-            return Ok((End::Cleared, Vec::new()));
-        };
+        let Some(state) = held(root, this)? else { return Ok((End::Cleared, Vec::new())) };
         let runs = Process::read(root, state.pid)
             .is_ok_and(|process| process.start_ticks == state.start_ticks && !process.is_zombie());
         if interrupted() {

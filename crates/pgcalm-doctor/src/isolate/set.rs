@@ -42,16 +42,12 @@ pub struct Options {
 /// had begun, by which `show` names it and `clear` undoes it.
 pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -> anyhow::Result<Report> {
     if options.settings.is_empty() {
-        return Err(Failure::Usage(
+        anyhow::bail!(Failure::Usage(
             "no limit given: give --write-iops, --write-bandwidth, --read-iops or --read-bandwidth".to_string(),
-        )
-        .into());
+        ));
     }
     let Target { disk, node, partition } = select::device(root, &options.device)?;
-    let _lock = match options.plan {
-        true => None,
-        false => Some(state::lock_to_change(root, interrupted)?),
-    };
+    let _lock = if options.plan { None } else { Some(state::lock_to_change(root, interrupted)?) };
     let inventory = Inventory::take(root)?;
     let instance = select::instance(&inventory, &options.instance)?;
     let hierarchy = usable(&inventory)?;

@@ -225,8 +225,7 @@ mod tests {
 
     #[test]
     fn the_lock_leaves_nothing_and_two_never_have_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
+        let root = pgcalm_host::fake::FakeHost::default();
         let (inside, taken) = (AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {

@@ -79,13 +79,9 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn lines(version: Version, membership: &str) -> Vec<String> {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        fs::create_dir_all(root.path("proc/7")).unwrap();
-        fs::write(root.path("proc/7/cgroup"), membership).unwrap();
+        let root = pgcalm_host::fake::FakeHost::with(&[("proc/7/cgroup", membership)]);
         let settings = [Setting { kind: Kind::WriteIops, value: Some(100) }];
         permanent(&root, version, 7, Path::new("/srv/1%"), Path::new("/dev/sda"), &settings)
     }

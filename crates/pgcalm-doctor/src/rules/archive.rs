@@ -51,9 +51,7 @@ pub(super) fn failing(facts: &Facts) -> Answer {
 /// The attempt that is under way does not end.
 pub(super) fn hangs(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    let Some(seconds) = hung_for(server)? else {
-        return Ok(None);
-    };
+    let Some(seconds) = hung_for(server)? else { return Ok(None) };
     let ago = |seconds: Option<f64>| match seconds {
         Some(seconds) => format!("{seconds:.0} s ago"),
         None => "never".to_string(),
@@ -81,9 +79,7 @@ fn hung_for(server: &Server) -> Result<Option<f64>, Unknown> {
     if archiver.ready_files.is_none() {
         return Err(no_queue());
     }
-    let Some(waits) = archiver.oldest_ready_seconds else {
-        return Ok(None);
-    };
+    let Some(waits) = archiver.oldest_ready_seconds else { return Ok(None) };
     let ended = [archiver.last_archived_seconds, archiver.last_failed_seconds, server.up_seconds];
     let seconds = ended.into_iter().flatten().fold(waits, f64::min);
     Ok((seconds > HANGS_AFTER).then_some(seconds))
@@ -101,9 +97,7 @@ pub(super) fn backlog(facts: &Facts) -> Answer {
     if !archives(server)? || archiver.last_failed || hung_for(server)?.is_some() {
         return Ok(None);
     }
-    let Some(files) = archiver.ready_files else {
-        return Err(no_queue());
-    };
+    let Some(files) = archiver.ready_files else { return Err(no_queue()) };
     let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     when(files * segment > max, || {
@@ -141,9 +135,7 @@ pub(super) fn slot_unbounded(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let holding: Vec<&Slot> = server.slots.iter().filter(|slot| slot.retained_bytes.is_some()).collect();
-    let Some(most) = holding.iter().filter_map(|s| s.retained_bytes).max() else {
-        return Ok(None);
-    };
+    let Some(most) = holding.iter().filter_map(|s| s.retained_bytes).max() else { return Ok(None) };
     let found = of_slots(holding.into_iter(), |found, _| found)?;
     Ok(found.map(|found| {
         let found = found.and("max_slot_wal_keep_size = -1");

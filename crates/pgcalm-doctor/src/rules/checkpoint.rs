@@ -27,9 +27,7 @@ pub(super) fn full_page_writes_off(facts: &Facts) -> Answer {
         return Ok(None);
     }
     let data = read::instance(facts)?.places.iter().find(|p| p.role == "data");
-    let Some(data) = data else {
-        return Err("the file system of the data directory is not known".into());
-    };
+    let Some(data) = data else { return Err("the file system of the data directory is not known".into()) };
     when(!matches!(data.fs.as_str(), "zfs" | "btrfs"), || {
         Found::new(format!("full_page_writes = off, the data directory is on {}", data.fs)).set(
             server,

@@ -26,9 +26,7 @@ pub(super) fn dirty_limit(facts: &Facts) -> Answer {
     let mut found: Option<Found> = None;
     let mut known = false;
     for disk in &read::host(facts)?.disks {
-        let Some(limit) = &disk.dirty_limit else {
-            continue;
-        };
+        let Some(limit) = &disk.dirty_limit else { continue };
         known = true;
         let share = u64::from(limit.max_share);
         // In u128: bytes times a million.
@@ -96,18 +94,14 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 /// A disk works at its cap right now.
 pub(super) fn at_cap(facts: &Facts) -> Answer {
     let instance = read::instance(facts)?;
-    let Some(sample) = &facts.sample else {
-        return Err("rates were not measured: give --duration".into());
-    };
+    let Some(sample) = &facts.sample else { return Err("rates were not measured: give --duration".into()) };
     let of = |used: Option<f64>| {
         used.map_or("no known cap".to_string(), |used| format!("{} of its cap", words::percent(used, 1.0)))
     };
     let mut found: Option<Found> = None;
     let mut judged = Vec::new();
     for disk in &read::host(facts)?.disks {
-        let Some(rates) = read::rates(facts, disk) else {
-            continue;
-        };
+        let Some(rates) = read::rates(facts, disk) else { continue };
         let operations = Use::of(
             rates.write_operations_per_second,
             rates.read_operations_per_second,
@@ -149,9 +143,7 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
         if let Some(why) = place.disk.unknown() {
             return Err(why.clone());
         }
-        let Some(disk) = place.disks().next() else {
-            continue;
-        };
+        let Some(disk) = place.disks().next() else { continue };
         if !place.disks().any(|disk| judged.contains(&disk)) {
             return Err(match sample.uncounted.get(&disk.name) {
                 Some(why) => why.clone(),

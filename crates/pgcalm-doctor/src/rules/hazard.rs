@@ -8,9 +8,7 @@ use crate::rules::read;
 
 /// A hazard of the instance by its name in docs/guides/isolate.md.
 pub(super) fn named(facts: &Facts, name: &str) -> Answer {
-    let Some(hazard) = find(facts, name)? else {
-        return Ok(None);
-    };
+    let Some(hazard) = find(facts, name)? else { return Ok(None) };
     let mut found = Found::default();
     for evidence in &hazard.evidence {
         found = found.and(evidence.clone());

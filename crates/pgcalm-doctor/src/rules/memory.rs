@@ -58,9 +58,7 @@ pub(super) fn buffers_small(facts: &Facts) -> Answer {
     let Some(memory) = memory.into_iter().flatten().min() else {
         return Err("the host's memory could not be read".into());
     };
-    let Some(databases) = server.database_bytes else {
-        return Err("the size of the databases is not known".into());
-    };
+    let Some(databases) = server.database_bytes else { return Err("the size of the databases is not known".into()) };
     let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
     let target = (memory / 4).min(databases);
     let reads = server.blocks_hit + server.blocks_read;

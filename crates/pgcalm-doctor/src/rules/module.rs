@@ -6,9 +6,7 @@ use crate::rules::read;
 use crate::words;
 
 pub(super) fn degraded(facts: &Facts) -> Answer {
-    let Some(calm) = with_views(facts)? else {
-        return Ok(None);
-    };
+    let Some(calm) = with_views(facts)? else { return Ok(None) };
     Ok(calm.degraded.as_ref().map(|why| {
         STATES
             .iter()
@@ -53,9 +51,7 @@ const STATES: [(&str, &str); 7] = [
 ];
 
 pub(super) fn map_full(facts: &Facts) -> Answer {
-    let Some(calm) = with_views(facts)? else {
-        return Ok(None);
-    };
+    let Some(calm) = with_views(facts)? else { return Ok(None) };
     let server = read::server(facts)?;
     let memory = read::bytes(server, "pg_calm.page_map_memory")?.unwrap_or(0);
     when(calm.map_full > 0, || {

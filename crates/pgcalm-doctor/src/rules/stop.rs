@@ -1,10 +1,9 @@
 //! How long a stop and a start take, and who waits for them.
 
-use crate::estimate;
 use crate::facts::{Facts, Grace};
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
-use crate::words;
+use crate::{estimate, words};
 
 /// So many files take seconds to open and sync one by one.
 pub(crate) const MANY_FILES: u64 = 10_000;
@@ -15,9 +14,7 @@ const CACHE: f64 = 0.5;
 /// A fast stop takes longer than whoever asks for it waits.
 pub(crate) fn longer_than_grace(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
-    let Some(patience) = grace.stop_seconds else {
-        return Ok(None);
-    };
+    let Some(patience) = grace.stop_seconds else { return Ok(None) };
     let (seconds, basis) = estimate::stop(facts)?;
     when(seconds > patience, || {
         Found::new(format!(
@@ -34,9 +31,7 @@ pub(crate) fn longer_than_grace(facts: &Facts) -> Answer {
 /// Recovery takes longer than whoever starts the server waits.
 pub(crate) fn recovery_longer_than_start(facts: &Facts) -> Answer {
     let grace = grace(facts)?;
-    let Some(patience) = grace.start_seconds else {
-        return Ok(None);
-    };
+    let Some(patience) = grace.start_seconds else { return Ok(None) };
     let server = read::server(facts)?;
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let [least, most] = estimate::recovery(facts, max);
@@ -45,10 +40,7 @@ pub(crate) fn recovery_longer_than_start(facts: &Facts) -> Answer {
         Found::new(format!(
             "recovery of max_wal_size of {} takes {}; the server is killed if it has not started after {} ({})",
             words::size(max),
-            match known {
-                true => words::time(most),
-                false => format!("{} to {}", words::time(least), words::time(most)),
-            },
+            if known { words::time(most) } else { format!("{} to {}", words::time(least), words::time(most)) },
             words::time(patience),
             grace.source
         ))
@@ -77,9 +69,7 @@ pub(crate) fn init_sync_method(facts: &Facts) -> Answer {
 pub(crate) fn cache_counted(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let host = read::host(facts)?;
-    let Some(limit) = host.memory_limit.as_ref().map_err(Clone::clone)? else {
-        return Ok(None);
-    };
+    let Some(limit) = host.memory_limit.as_ref().map_err(Clone::clone)? else { return Ok(None) };
     let Some(used) = &host.memory_use else {
         return Err(Unknown::new(format!("what is used of {} could not be read", limit.file)));
     };

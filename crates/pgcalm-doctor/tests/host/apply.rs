@@ -318,9 +318,7 @@ fn a_real_server_is_read_judged_changed_and_changed_back() {
 
 #[test]
 fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_back() {
-    let Some(cluster) = Cluster::start(&[]) else {
-        return;
-    };
+    let Some(cluster) = Cluster::start(&[]) else { return };
     let root = HostRoot::default();
     let mut connection = collect::collect(&root, &cluster.options()).unwrap().connection.unwrap();
     let before = cluster.auto_conf();

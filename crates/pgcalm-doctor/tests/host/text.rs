@@ -1,20 +1,9 @@
 //! What doctor says, for a terminal.
 
-use pgcalm_doctor::facts::Facts;
 use pgcalm_doctor::report::{Change, Finding, Report, Severity, Target, Unanswered, text};
 
 fn report(action: &str) -> Report {
-    Report {
-        action: action.into(),
-        facts: Facts::default(),
-        findings: Vec::new(),
-        clear: vec!["a".into(), "b".into()],
-        unanswered: Vec::new(),
-        changes: Vec::new(),
-        applied: false,
-        permanent: Vec::new(),
-        notes: Vec::new(),
-    }
+    Report { action: action.into(), clear: vec!["a".into(), "b".into()], ..Report::default() }
 }
 
 #[test]

@@ -3,26 +3,23 @@
 mod checks;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use pgcalm_doctor::isolate::report::{Report, text};
 use pgcalm_doctor::isolate::{Setting, check, clear, set, show};
+use pgcalm_host::fake::FakeHost;
 use pgcalm_host::throttle::Kind;
-use pgcalm_host::{Failure, HostRoot, Known};
+use pgcalm_host::{Failure, Known};
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
 const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
 
 struct Host {
-    _dir: tempfile::TempDir,
-    root: HostRoot,
+    root: FakeHost,
 }
 
 impl Host {
     fn new(mountinfo: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let host = Self { _dir: dir, root };
+        let host = Self { root: FakeHost::default() };
         host.write("proc/self/mountinfo", mountinfo);
         host.write("sys/devices/sda/dev", "8:0\n");
         host.write("sys/devices/sda/sda1/dev", "8:1\n");
@@ -72,15 +69,11 @@ impl Host {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.root.put(path, text);
     }
 
     fn link(&self, path: &str, target: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
+        self.root.link(path, target);
     }
 
     fn read(&self, path: &str) -> String {
@@ -186,9 +179,7 @@ fn usage(result: anyhow::Result<Report>) -> String {
 fn show_describes_places_group_and_limits() {
     let host = Host::v1();
     let report = show::show(&host.root).unwrap();
-    let [instance] = &report.instances[..] else {
-        panic!("{report:?}");
-    };
+    let [instance] = &report.instances[..] else { panic!("{report:?}") };
     assert_eq!(instance.data_directory, "/srv/pg");
     assert_eq!(instance.port, Some(5432));
     assert_eq!(instance.processes, 2);
@@ -227,10 +218,7 @@ fn a_plan_on_v2_tells_every_write_and_makes_none() {
 
 #[test]
 fn what_is_set_on_v2_is_cleared_again() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     let plan = host.set("70", "/dev/sda", true).unwrap();
     let report = host.set("70", "/dev/sda", false).unwrap();
     assert!(report.applied);
@@ -350,10 +338,7 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
 
 #[test]
 fn an_interrupted_set_undoes_what_it_did() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
         let error = host.set_until("70", "/dev/sda", false, &|| left.replace(left.get() - 1) == 0).unwrap_err();
@@ -365,10 +350,7 @@ fn an_interrupted_set_undoes_what_it_did() {
 
 #[test]
 fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v2();
+    let Some(host) = is_root().then(Host::v2) else { return };
     host.set("70", "/dev/sda", false).unwrap();
     let note = "run/pgcalm/isolate/pgcalm-isolate-70.json";
     let text = host.read(note);
@@ -388,10 +370,7 @@ fn what_a_killed_set_has_left_is_named_and_refused_until_it_is_cleared() {
 
 #[test]
 fn a_second_set_changes_the_group_that_is_there() {
-    if !is_root() {
-        return;
-    }
-    let host = Host::v1();
+    let Some(host) = is_root().then(Host::v1) else { return };
     host.set("70", "/dev/sda", false).unwrap();
     let group = format!("{V1_GROUP}/db/pgcalm-isolate-70");
     for pid in [70, 71] {

@@ -197,24 +197,9 @@ impl Archiver {
 /// How pgBackRest calls the cluster.
 pub const STANZA: &str = "lab";
 
-impl Compression {
-    /// As pg_calm_archive.compression has it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
+pgcalm_host::names! { fn name(Compression): None "none", Lz4 "lz4", Zstd "zstd" }
 
-    fn described(self) -> &'static str {
-        match self {
-            Self::None => "no compression",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
-}
+pgcalm_host::names! { fn described(Compression): None "no compression", Lz4 "lz4", Zstd "zstd" }
 
 #[cfg(test)]
 mod tests {

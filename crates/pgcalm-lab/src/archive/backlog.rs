@@ -182,9 +182,7 @@ impl Maker<'_> {
         let mut ready = BTreeSet::new();
         for entry in fs::read_dir(self.status_directory())? {
             let name = entry?.file_name();
-            let Some(name) = name.to_str() else {
-                bail!("{name:?} in archive_status");
-            };
+            let Some(name) = name.to_str() else { bail!("{name:?} in archive_status") };
             if let Some(name) = name.strip_suffix(".ready") {
                 ready.insert(name.to_string());
             }

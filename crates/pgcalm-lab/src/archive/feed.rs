@@ -42,9 +42,7 @@ pub(super) enum Feed<'a> {
 impl Feed<'_> {
     /// Prepares a part; the archiver does nothing yet.
     pub(super) fn prepare(&mut self, part: &[String]) -> anyhow::Result<()> {
-        let Self::Archiver { pid, status, installation } = self else {
-            return Ok(());
-        };
+        let Self::Archiver { pid, status, installation } = self else { return Ok(()) };
         signal(*pid, Signal::STOP)?;
         for name in part {
             let path = status.join(format!("{name}.ready"));
@@ -102,19 +100,13 @@ impl Feed<'_> {
 
     /// Whether the last file of a part is acknowledged.
     pub(super) fn is_done(&mut self, part: &[String]) -> anyhow::Result<bool> {
-        let Some(last) = part.last() else {
-            return Ok(true);
-        };
+        let Some(last) = part.last() else { return Ok(true) };
         match self {
             Self::Archiver { status, .. } => Ok(status.join(format!("{last}.done")).exists()),
             Self::Receiver { archive, log, child, .. } => {
                 // Its end tells the server how far it has synced.
-                let Some(running) = child else {
-                    return Ok(true);
-                };
-                let Some(status) = running.try_wait()? else {
-                    return Ok(false);
-                };
+                let Some(running) = child else { return Ok(true) };
+                let Some(status) = running.try_wait()? else { return Ok(false) };
                 *child = None;
                 if !status.success() || !archive.join(last).exists() {
                     let words = crate::server::read_log(log);
@@ -127,9 +119,7 @@ impl Feed<'_> {
 
     /// Processes to trace, of those that run: by their titles, since a worker without a database is in no view.
     pub(super) fn traced(&self, root: &HostRoot, server: &Server) -> anyhow::Result<Vec<i32>> {
-        let Self::Archiver { .. } = self else {
-            return Ok(Vec::new());
-        };
+        let Self::Archiver { .. } = self else { return Ok(Vec::new()) };
         let family = process::family(&process::table(root)?, server.pid());
         Ok(family
             .iter()

@@ -20,9 +20,7 @@ pub(super) fn prepare(
     installation: &Installation,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
-    let Way::PgBackRest { asynchronous, lz4 } = way else {
-        return Ok(());
-    };
+    let Way::PgBackRest { asynchronous, lz4 } = way else { return Ok(()) };
     let spool = data.with_file_name("spool");
     private_dir::create(&spool, installation)?;
     let text = format!(

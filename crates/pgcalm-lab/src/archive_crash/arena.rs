@@ -394,9 +394,7 @@ impl<'a> Arena<'a> {
 
     /// Keeps cluster, archive and status files of a cycle that failed, as they are.
     fn keep_all(&self, cycle: &Cycle) -> anyhow::Result<()> {
-        let Some(directory) = self.kept(cycle)? else {
-            return Ok(());
-        };
+        let Some(directory) = self.kept(cycle)? else { return Ok(()) };
         let Stage { interrupt, progress, .. } = self.stage;
         for volume in &self.volumes {
             let target = directory.join(volume.part.name());

@@ -17,15 +17,7 @@ pub enum Sabotage {
     Cp,
 }
 
-impl Sabotage {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Directory => "directory",
-            Self::Cp => "cp",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Sabotage): Directory "directory", Cp "cp" }
 
 /// Everything that can be chosen about power cuts at the steps of archiving.
 #[derive(Debug, Clone, Args, Serialize)]

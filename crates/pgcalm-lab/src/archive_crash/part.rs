@@ -28,19 +28,9 @@ pub enum Part {
     Status,
 }
 
+pgcalm_host::names! { pub fn name(Part), ALL: Archive "archive", Data "data", Status "status" }
+
 impl Part {
-    /// All of them, in the order in which they lose power.
-    pub const ALL: [Self; 3] = [Self::Archive, Self::Data, Self::Status];
-
-    /// As reports name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Archive => "archive",
-            Self::Data => "data",
-            Self::Status => "status",
-        }
-    }
-
     /// Size of its device for so many cycles.
     pub fn size(self, cycles: u32) -> Size {
         Size(match self {

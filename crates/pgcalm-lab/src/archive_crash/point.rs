@@ -14,15 +14,9 @@ pub enum Process {
     Checkpointer,
 }
 
-impl Process {
-    /// Its title begins with this.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Archiver => "archiver",
-            Self::Worker => "pg_calm archive worker",
-            Self::Checkpointer => "checkpointer",
-        }
-    }
+pgcalm_host::names! {
+    pub fn title(Process):
+        Archiver "archiver", Worker "pg_calm archive worker", Checkpointer "checkpointer"
 }
 
 /// What a call is made on.
@@ -85,15 +79,13 @@ pub(super) enum Interference {
     Sabotage(Sabotage),
 }
 
-impl Sabotage {
-    /// As the report describes it.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Directory => "the archiver's fsync of the archive directory does nothing",
-            Self::Cp => "archive_command = 'cp', without a sync",
-        }
-    }
+pgcalm_host::names! {
+    pub fn description(Sabotage):
+        Directory "the archiver's fsync of the archive directory does nothing",
+        Cp "archive_command = 'cp', without a sync"
+}
 
+impl Sabotage {
     /// Whose fsync of what does nothing; `None` if all of them are made.
     pub fn swallowed_fsync(self) -> Option<(Process, Target)> {
         match self {

@@ -166,12 +166,7 @@ pub(super) mod tests {
                 name: "status".into(),
                 sabotage: "the archiver's fsync of the archive directory does nothing".into(),
                 fs: "ext4".into(),
-                cycles: vec![Cycle {
-                    violations: vec!["0001 was recycled or removed".into()],
-                    point: None,
-                    recovery_s: None,
-                    ..cycle(1, "")
-                }],
+                cycles: vec![Cycle { violations: vec!["0001 was recycled or removed".into()], ..cycle(1, "") }],
             }],
         }
     }

@@ -302,19 +302,13 @@ impl Options {
 
     /// Seconds of load of a run at most.
     pub(crate) fn load_seconds(&self) -> u32 {
-        match self.steady {
-            true => self.at_most.0,
-            false => self.warm_up.0 + self.seconds.0,
-        }
+        if self.steady { self.at_most.0 } else { self.warm_up.0 + self.seconds.0 }
     }
 
     /// Seconds of load for which there are to be segments of WAL to write into: until the first checkpoint has ended, which one
     /// on time has by the second interval's end; without --steady nobody waits for that.
     pub(crate) fn seconds_to_recycling(&self) -> u32 {
-        match self.steady {
-            true => self.at_most.0.min(2 * self.checkpoint_timeout.0),
-            false => self.load_seconds(),
-        }
+        if self.steady { self.at_most.0.min(2 * self.checkpoint_timeout.0) } else { self.load_seconds() }
     }
 
     /// How many runs of each contestant there can be.

@@ -53,13 +53,9 @@ pub(crate) fn prepare(
             }
         }
     }
-    let Some((mut name, size)) = last else {
-        return Ok(());
-    };
+    let Some((mut name, size)) = last else { return Ok(()) };
     for _ in 0..bytes.saturating_sub(there) / size.max(1) {
-        let Some(next) = following(&name, size) else {
-            break;
-        };
+        let Some(next) = following(&name, size) else { break };
         let path = pg_wal.join(&next);
         device::fill(&path, Size(size), interrupt)?;
         shared_file::give(&path, installation)

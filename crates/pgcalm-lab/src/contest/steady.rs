@@ -157,10 +157,7 @@ impl<'a> SteadyWatch<'a> {
     /// What a report says of it.
     pub(crate) fn finish(self, failed: bool) -> Steadiness {
         let begin = self.begin();
-        let objection = match failed {
-            true => Some("the server gave up".to_string()),
-            false => self.objection(),
-        };
+        let objection = if failed { Some("the server gave up".to_string()) } else { self.objection() };
         Steadiness {
             objection,
             warm_up_s: self.warmed_up(),

@@ -1,8 +1,7 @@
 //! Logins, one after the other: what a new connection waits for, by what it finds of the relation cache.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -36,7 +35,7 @@ pub(super) struct Cold {
     probe: Probe,
     file: PathBuf,
     /// Whether a backend has written it.
-    written: Arc<AtomicBool>,
+    written: Arc<OnceLock<()>>,
 }
 
 impl Cold {
@@ -47,7 +46,7 @@ impl Cold {
         // The database's file is enough: without it a backend writes the one in global, too. If that were missing, the
         // other connections would write it as well.
         let file = data.join(format!("base/{oid}/pg_internal.init"));
-        let written = Arc::new(AtomicBool::new(false));
+        let written = Arc::new(OnceLock::new());
         let probe = Probe::start_prepared(
             COLD_PAUSE,
             {
@@ -63,7 +62,9 @@ impl Cold {
                 let (file, written) = (file.clone(), Arc::clone(&written));
                 move |_| {
                     address.connect()?.batch_execute("select 1")?;
-                    written.fetch_or(file.exists(), Ordering::Relaxed);
+                    if file.exists() {
+                        let _ = written.set(());
+                    }
                     Ok(())
                 }
             },
@@ -75,7 +76,7 @@ impl Cold {
     pub(super) fn finish(self, window: Duration) -> anyhow::Result<Seen> {
         let seen = self.probe.finish(window)?;
         // A backend leaves it out if catalogs change meanwhile, but not each time.
-        if !self.written.load(Ordering::Relaxed) {
+        if self.written.get().is_none() {
             bail!(
                 "no connection has written {}, which was removed before each: there is no time with a cold relcache",
                 self.file.display()

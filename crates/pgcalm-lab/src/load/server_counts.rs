@@ -207,9 +207,7 @@ mod tests {
             transactions.by_second.iter().map(|(second, histogram)| (*second, histogram.len())).collect();
         assert_eq!(counts, [(100, 10), (101, 30)]);
         assert_eq!(transactions.started, 100.5);
-        let Source::Server { ended, mean_ms, oldest_ms } = transactions.source else {
-            panic!("{transactions:?}");
-        };
+        let Source::Server { ended, mean_ms, oldest_ms } = transactions.source else { panic!("{transactions:?}") };
         assert_eq!(ended, 102.5);
         // Two under way for two seconds make 80 transactions of 50 ms.
         assert_eq!(mean_ms, 50.0);

@@ -76,9 +76,7 @@ pub(crate) fn declared(arg: Arg) -> Arg {
     // The field's name in capitals is there if nothing else was said.
     let names = arg.get_value_names().unwrap_or_default();
     let is_own = names.iter().any(|name| name.as_str() != arg.get_id().as_str().to_uppercase());
-    let Some(option) = OPTIONS.iter().find(|option| Some(option.name) == arg.get_long() && !is_own) else {
-        return arg;
-    };
+    let Some(option) = OPTIONS.iter().find(|option| Some(option.name) == arg.get_long() && !is_own) else { return arg };
     let arg = match arg.get_help() {
         Some(_) => arg,
         None => arg.help(option.help),

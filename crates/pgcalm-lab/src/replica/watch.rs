@@ -1,8 +1,6 @@
 //! One sample a second of both servers, the link and the WAL devices, in a thread of its own.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -41,25 +39,25 @@ pub(super) struct Watched {
 /// A running watch.
 #[derive(Debug)]
 pub(super) struct Watch {
-    under_load: Arc<AtomicBool>,
+    load_is_over: Stop,
     thread: Background<anyhow::Result<Vec<Sample>>>,
 }
 
 impl Watch {
     /// Starts it; samples are timed from now on, and the load is taken to be at work.
     pub(super) fn start(watched: Watched) -> Self {
-        let under_load = Arc::new(AtomicBool::new(true));
-        let load = Arc::clone(&under_load);
+        let load_is_over = Stop::default();
+        let over = load_is_over.clone();
         let thread = Background::start(move |stop| {
             crate::network::enter(&watched.namespace)?;
-            Watcher::new(watched)?.run(stop, &load)
+            Watcher::new(watched)?.run(stop, &over)
         });
-        Self { under_load, thread }
+        Self { load_is_over, thread }
     }
 
     /// From the next sample on the load is over.
     pub(super) fn load_has_ended(&self) {
-        self.under_load.store(false, Ordering::Relaxed);
+        self.load_is_over.set();
     }
 
     /// Ends it after one more sample.
@@ -103,13 +101,12 @@ impl Watcher {
         })
     }
 
-    fn run(mut self, stop: &Stop, under_load: &AtomicBool) -> anyhow::Result<Vec<Sample>> {
+    fn run(mut self, stop: &Stop, load_is_over: &Stop) -> anyhow::Result<Vec<Sample>> {
         let started = Instant::now();
         let mut samples = Vec::new();
         for number in 0.. {
             let last = sleep_until(started + INTERVAL * number, stop);
-            let load = under_load.load(Ordering::Relaxed);
-            samples.push(self.sample(started, load)?);
+            samples.push(self.sample(started, !load_is_over.is_set())?);
             if last {
                 break;
             }

@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::options::{count, range};
-use crate::{Limit, Seconds};
-use crate::{contest, suite};
+use crate::{Limit, Seconds, contest, suite};
 
 /// Stop or recovery, and a page cache filled again.
 const ROUND: Duration = Duration::from_secs(15);

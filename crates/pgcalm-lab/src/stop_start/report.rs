@@ -139,15 +139,7 @@ pub struct Accuracy {
     pub within_target: Option<u32>,
 }
 
-impl Kind {
-    /// As in the document.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Kill => "recovery",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Kind): Stop "stop", Kill "recovery" }
 
 impl Estimate {
     /// One, or the middle of a range.

@@ -140,12 +140,8 @@ fn changes(value: Option<Value>, axes: &[Axis]) -> Result<Vec<Change>, String> {
 
 fn change(table: Value, axes: &[Axis]) -> Result<Change, String> {
     const EXPECTED: &str = "give where = { AXIS = \"LABEL\" }, or a list of labels";
-    let Value::Table(mut table) = table else {
-        return Err(EXPECTED.to_string());
-    };
-    let Some(Value::Table(conditions)) = table.remove("where") else {
-        return Err(EXPECTED.to_string());
-    };
+    let Value::Table(mut table) = table else { return Err(EXPECTED.to_string()) };
+    let Some(Value::Table(conditions)) = table.remove("where") else { return Err(EXPECTED.to_string()) };
     let mut matches = Vec::new();
     for (name, value) in conditions {
         let axis = axes.iter().find(|axis| axis.name == name).ok_or_else(|| format!("where: no axis {name}"))?;

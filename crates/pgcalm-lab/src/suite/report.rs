@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 impl Shown for Report {
-    /// The figures alone, and what other scenarios found: what stands between the lines of the matrix has its own layout in each rendering.
+    /// The figures alone, and what other scenarios found: the matrix with its verdicts has its own layout in each rendering.
     fn document(&self) -> Document {
         let mut document = Document::new("pgcalm lab", SCENARIO, "");
         document.title = Some(self.title.clone());
@@ -64,7 +64,7 @@ impl Shown for Report {
     }
 
     fn text(&self) -> String {
-        self.pooled().map_or_else(|| text::render(self), |pooled| pooled.text())
+        self.pooled().map_or_else(|| text::document(self).text(), |pooled| pooled.text())
     }
 
     fn html(&self) -> String {
@@ -155,16 +155,7 @@ pub enum Verdict {
     Worse,
 }
 
-impl Verdict {
-    /// In one word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Same => "same",
-            Self::Worse => "worse",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Verdict): Better "better", Same "same", Worse "worse" }
 
 impl Row {
     /// A row with its result, compared.

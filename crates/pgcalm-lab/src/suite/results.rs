@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::chosen::Chosen;
-use crate::document;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::module;
+use crate::{document, module};
 use pgcalm_host::Failure;
 
 /// What a result was measured with. A row is not run again as long as all of it is the same.

@@ -348,9 +348,7 @@ impl<'a> Arena<'a> {
 
     /// Keeps the cluster of a cycle that failed, if that is wanted.
     pub(super) fn keep_cluster(&self, cycle: &Cycle) -> anyhow::Result<()> {
-        let Some(directory) = self.kept(cycle)? else {
-            return Ok(());
-        };
+        let Some(directory) = self.kept(cycle)? else { return Ok(()) };
         let target = directory.join("cluster");
         template::copy_tree(
             &self.places().data,

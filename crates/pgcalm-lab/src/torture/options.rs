@@ -16,15 +16,7 @@ pub enum Crash {
     Shutdown,
 }
 
-impl Crash {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(Crash): Kill "kill", Shutdown "shutdown" }
 
 /// Kinds of crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]

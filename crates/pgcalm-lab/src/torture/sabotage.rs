@@ -18,15 +18,12 @@ pub(super) enum Sabotage {
     UnsyncedFiles,
 }
 
-impl Sabotage {
-    /// As the report names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::FsyncOff => "fsync=off",
-            Self::UnsyncedFiles => "the checkpointer's fsync of the table and its index does nothing",
-        }
-    }
+pgcalm_host::names! {
+    pub(super) fn name(Sabotage):
+        FsyncOff "fsync=off", UnsyncedFiles "the checkpointer's fsync of the table and its index does nothing"
+}
 
+impl Sabotage {
     /// Settings of the server.
     pub(super) fn settings(self) -> BTreeMap<String, String> {
         let pair = match self {

@@ -4,12 +4,8 @@ use crate::cap::InForce;
 use crate::trouble::Ground;
 use crate::trouble::play::Play;
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<CapsHalve>::default()
-}
-
 #[derive(Debug, Default)]
-struct CapsHalve {
+pub(crate) struct CapsHalve {
     half: Vec<InForce>,
 }
 

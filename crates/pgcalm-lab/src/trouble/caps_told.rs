@@ -35,12 +35,8 @@ impl Truth {
     }
 }
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<CapsTold>::default()
-}
-
 #[derive(Debug, Default)]
-struct CapsTold {
+pub(crate) struct CapsTold {
     told: String,
 }
 

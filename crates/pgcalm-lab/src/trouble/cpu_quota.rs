@@ -8,12 +8,8 @@ use crate::trouble::{Before, Ground};
 /// Of a processor.
 const SHARE: f64 = 0.5;
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<CpuQuota>::default()
-}
-
 #[derive(Debug, Default)]
-struct CpuQuota {
+pub(crate) struct CpuQuota {
     /// Made before the server, so that a lab that was killed is cleaned up in the right order.
     group: Option<ControlGroup>,
     /// The postmaster that is in it: another one after a restart.
@@ -56,9 +52,7 @@ impl Play for CpuQuota {
     }
 
     fn end(&mut self, ground: &Ground<'_>) -> anyhow::Result<()> {
-        let Some(group) = self.group.take() else {
-            return Ok(());
-        };
+        let Some(group) = self.group.take() else { return Ok(()) };
         if self.member.take().is_some() {
             cpu::limit(&group, None)?;
             // Twice, for what was started meanwhile.

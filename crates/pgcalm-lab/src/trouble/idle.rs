@@ -7,12 +7,8 @@ use crate::trouble::play::{Play, lasting};
 /// An hour, compressed: the kernel's flusher has written all that is dirty by then.
 const TIME: Duration = Duration::from_secs(60);
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<Idle>::default()
-}
-
 #[derive(Debug, Default)]
-struct Idle {
+pub(crate) struct Idle {
     until: Option<Instant>,
     over: bool,
 }

@@ -1,6 +1,6 @@
 use crate::contest::Options;
 use crate::options::Named;
-use crate::trouble::play::Play;
+use crate::trouble::play::{Play, boxed};
 use crate::trouble::{
     base_backup, big_delete, caps_halve, caps_told, copy, cpu_quota, create_index, drop_table, files_read, idle,
     memory_halves, neighbour, pg_dump, process_stopped, restart, second_server, small_tables, vacuum_freeze,
@@ -89,7 +89,7 @@ pub static WAL_KEPT: [Trouble; 3] = [ARCHIVE_DOWN, SLOT, SLOW_STANDBY];
 
 /// All that there are.
 pub static TROUBLES: [Trouble; 31] = [
-    Trouble { at: None, ..plain("none", "nothing, for an axis of a suite", || Box::new(Nothing)) },
+    Trouble { at: None, ..plain("none", "nothing, for an axis of a suite", boxed::<Nothing>) },
     plain(
         "base-backup-fast",
         "pg_basebackup of the server with a fast checkpoint, read and thrown away",
@@ -149,7 +149,7 @@ pub static TROUBLES: [Trouble; 31] = [
         ..plain(
             "second-server",
             "a second server without the module on the same volume, under pgbench of 2 clients, to the end",
-            second_server::make,
+            boxed::<second_server::SecondServer>,
         )
     },
     Trouble {
@@ -181,31 +181,39 @@ pub static TROUBLES: [Trouble; 31] = [
         ..plain(
             "volume-hangs",
             "no request is answered for 5 s; with caps of control groups, one per second is",
-            volume_hangs::make,
+            boxed::<volume_hangs::VolumeHangs>,
         )
     },
     Trouble {
         needs: &[Need::Caps],
-        ..plain("caps-halve", "the limits of all devices halve, to the end; the module is not told", caps_halve::make)
+        ..plain(
+            "caps-halve",
+            "the limits of all devices halve, to the end; the module is not told",
+            boxed::<caps_halve::CapsHalve>,
+        )
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Caps],
-        ..plain("caps-told-half", "the module's settings say half of what the limits are", caps_told::make)
+        ..plain("caps-told-half", "the module's settings say half of what the limits are", boxed::<caps_told::CapsTold>)
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Caps],
-        ..plain("caps-told-double", "the module's settings say twice what the limits are", caps_told::make)
+        ..plain("caps-told-double", "the module's settings say twice what the limits are", boxed::<caps_told::CapsTold>)
     },
     Trouble {
         at: None,
         needs: &[Need::Module, Need::Volume],
-        ..plain("caps-not-told", "the module's settings say nothing of the limits", caps_told::make)
+        ..plain("caps-not-told", "the module's settings say nothing of the limits", boxed::<caps_told::CapsTold>)
     },
     Trouble {
         needs: &[Need::Memory, Need::MemoryToSpare],
-        ..plain("memory-halves", "the memory of the host that is played halves, to the end", memory_halves::make)
+        ..plain(
+            "memory-halves",
+            "the memory of the host that is played halves, to the end",
+            boxed::<memory_halves::MemoryHalves>,
+        )
     },
     Trouble {
         needs: &[Need::Module],
@@ -224,29 +232,29 @@ pub static TROUBLES: [Trouble; 31] = [
         ..plain(
             "worker-killed",
             "SIGTERM to the module's writeback worker (SIGKILL of any process makes PostgreSQL restart all of them)",
-            worker_killed::make,
+            boxed::<worker_killed::WorkerKilled>,
         )
     },
     Trouble {
         needs: &[Need::Pgbench],
-        ..plain("idle-then-burst", "no load for 60 s, then all clients at once", idle::make)
+        ..plain("idle-then-burst", "no load for 60 s, then all clients at once", boxed::<idle::Idle>)
     },
     Trouble {
         needs: &[Need::Pgbench],
         ..plain(
             "restart-in-mid-load",
             "the server is restarted (fast shutdown) under load; clients come back when it takes connections",
-            restart::make,
+            boxed::<restart::Restart>,
         )
     },
-    plain("cpu-quota", "the server has half a core, to the end", cpu_quota::make),
+    plain("cpu-quota", "the server has half a core, to the end", boxed::<cpu_quota::CpuQuota>),
     ARCHIVE_DOWN,
     SLOT,
     SLOW_STANDBY,
 ];
 
 /// No trouble.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Nothing;
 
 impl Play for Nothing {}

@@ -7,12 +7,8 @@ use crate::trouble::Ground;
 use crate::trouble::play::Play;
 use crate::{Size, memory};
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<MemoryHalves>::default()
-}
-
 #[derive(Debug, Default)]
-struct MemoryHalves {
+pub(crate) struct MemoryHalves {
     /// The kernel first finds the memory that is to go, which may have to be written.
     setting: Option<JoinHandle<anyhow::Result<()>>>,
     begun: bool,

@@ -38,16 +38,7 @@ pub enum How {
     Reads,
 }
 
-impl How {
-    /// As on the command line.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Writes => "writes",
-            Self::Syncs => "syncs",
-            Self::Reads => "reads",
-        }
-    }
-}
+pgcalm_host::names! { fn name(How): Writes "writes", Syncs "syncs", Reads "reads" }
 
 pub(crate) fn writes() -> Box<dyn Play> {
     Box::new(ByProgram::new(

@@ -51,6 +51,11 @@ pub(crate) trait Play: Debug {
     }
 }
 
+/// One that has not begun.
+pub(crate) fn boxed<P: Play + Default + 'static>() -> Box<dyn Play> {
+    Box::<P>::default()
+}
+
 /// How long one lasts that should last `nominal`: in a short run so long that as much comes after it.
 pub(crate) fn lasting(nominal: Duration, left: Duration) -> Duration {
     nominal.min(left / 2)

@@ -96,9 +96,7 @@ impl Program {
 
     /// Whether it has ended; an error if it failed.
     pub(crate) fn has_ended(&mut self) -> anyhow::Result<bool> {
-        let Some(status) = self.child.try_wait()? else {
-            return Ok(false);
-        };
+        let Some(status) = self.child.try_wait()? else { return Ok(false) };
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -9,12 +9,8 @@ use crate::trouble::play::Play;
 /// How long the rest of a restart is waited for when the run is over.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<Restart>::default()
-}
-
 #[derive(Debug, Default)]
-struct Restart {
+pub(crate) struct Restart {
     state: State,
     begun: Option<Instant>,
     /// How long the server took to end.

@@ -14,12 +14,8 @@ const PORT: &str = "5433";
 /// Branches of pgbench: some 160 MB, more than its shared buffers.
 const SCALE: &str = "10";
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<SecondServer>::default()
-}
-
 #[derive(Debug, Default)]
-struct SecondServer {
+pub(crate) struct SecondServer {
     load: Option<Program>,
     server: Option<Server>,
 }
@@ -47,9 +43,7 @@ impl Play for SecondServer {
     }
 
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
-        let Some(server) = &self.server else {
-            return Ok(());
-        };
+        let Some(server) = &self.server else { return Ok(()) };
         let mut command = server.client("pgbench");
         command.args(["-n", "-N", "-c", "2"]).args(["-T", &(left.as_secs() + 1).to_string()]).arg("postgres");
         self.load = Some(Program::start(&ground.stage.journal, ground.directory, "second-server", Start::of(command))?);

@@ -7,13 +7,9 @@ use crate::trouble::play::{Play, lasting};
 /// What cloud volumes and networks have had.
 const TIME: Duration = Duration::from_secs(5);
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<VolumeHangs>::default()
-}
-
 /// The volume of the data alone: one of two that has a volume of its own is not held.
 #[derive(Debug, Default)]
-struct VolumeHangs {
+pub(crate) struct VolumeHangs {
     until: Option<Instant>,
     hang: Vec<InForce>,
 }

@@ -141,9 +141,7 @@ impl Play for WalKept {
     }
 
     fn revive(&mut self, ground: &Ground<'_>) -> anyhow::Result<bool> {
-        let Some(ballast) = self.ballast.take() else {
-            return Ok(false);
-        };
+        let Some(ballast) = self.ballast.take() else { return Ok(false) };
         fs::remove_file(&ballast).with_context(|| format!("remove {}", ballast.display()))?;
         let end = Instant::now() + RECOVERY;
         let mut started = false;

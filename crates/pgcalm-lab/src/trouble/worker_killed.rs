@@ -7,13 +7,9 @@ use crate::trouble::Ground;
 use crate::trouble::play::Play;
 use crate::trouble::process_stopped::{WORKER, find};
 
-pub(crate) fn make() -> Box<dyn Play> {
-    Box::<WorkerKilled>::default()
-}
-
 /// Over when the server has started another one.
 #[derive(Debug, Default)]
-struct WorkerKilled {
+pub(crate) struct WorkerKilled {
     first: Option<Pid>,
     second: Option<Pid>,
 }

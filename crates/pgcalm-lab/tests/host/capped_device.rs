@@ -64,10 +64,7 @@ fn write_for_two_seconds(device: &Device, length: usize) -> (f64, f64) {
 
 #[test]
 fn an_iops_cap_holds_while_it_is_on_and_not_after() {
-    if !is_root() {
-        return;
-    }
-    let dir = dir();
+    let Some(dir) = is_root().then(dir) else { return };
     let (journal, device) = device(dir.path(), None);
     let capper = Capper::new(&journal).unwrap();
     let caps = Caps { write_iops: Some(200), ..Caps::default() };
@@ -83,10 +80,7 @@ fn an_iops_cap_holds_while_it_is_on_and_not_after() {
 
 #[test]
 fn a_bandwidth_cap_holds() {
-    if !is_root() {
-        return;
-    }
-    let dir = dir();
+    let Some(dir) = is_root().then(dir) else { return };
     let (journal, device) = device(dir.path(), None);
     let capper = Capper::new(&journal).unwrap();
     let limit = 8 << 20;
@@ -101,10 +95,7 @@ fn a_bandwidth_cap_holds() {
 
 #[test]
 fn large_writes_reach_the_device_in_operations_of_the_chosen_size() {
-    if !is_root() {
-        return;
-    }
-    let dir = dir();
+    let Some(dir) = is_root().then(dir) else { return };
     let (_journal, device) = device(dir.path(), Some(Size(64 << 10)));
     let (ops, bytes) = write_for_two_seconds(&device, 1 << 20);
     let average = bytes / ops;
@@ -113,10 +104,7 @@ fn large_writes_reach_the_device_in_operations_of_the_chosen_size() {
 
 #[test]
 fn a_dropped_device_leaves_nothing_on_the_host() {
-    if !is_root() {
-        return;
-    }
-    let dir = dir();
+    let Some(dir) = is_root().then(dir) else { return };
     let root = HostRoot::default();
     let (journal, device) = device(dir.path(), Some(Size(64 << 10)));
     let name = device.name.clone();

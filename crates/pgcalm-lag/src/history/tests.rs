@@ -52,15 +52,11 @@ fn slot(name: &str, active_pid: Option<i32>, at: u64) -> SlotReading {
     SlotReading {
         name: name.to_string(),
         physical: true,
-        temporary: false,
         active: active_pid.is_some(),
         active_pid,
         restart_lsn: Some(Lsn(BASE + at)),
-        confirmed_flush_lsn: None,
         wal_status: Some(WalStatus::Reserved),
-        safe_wal_size_bytes: None,
-        invalidation_reason: None,
-        inactive_s: None,
+        ..SlotReading::default()
     }
 }
 
@@ -159,9 +155,7 @@ fn a_base_backup_that_ends_is_no_lost_standby() {
 fn an_inactive_slot_is_a_disconnected_standby() {
     let mut history = History::default();
     let sample = history.add(with(reading(0.0, 8 * MIB), &[], &[slot("near", None, MIB)]));
-    let [standby] = &sample.standbys[..] else {
-        panic!("{:?}", sample.standbys);
-    };
+    let [standby] = &sample.standbys[..] else { panic!("{:?}", sample.standbys) };
     assert_eq!(standby.state, StandbyState::Disconnected);
     assert_eq!(standby.slot.as_deref(), Some("near"));
     assert_eq!(standby.flush.lag_bytes, Some(7 * MIB));

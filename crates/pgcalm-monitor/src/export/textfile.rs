@@ -24,9 +24,7 @@ impl Textfile {
     /// Checks that it can be written, and that nothing else but a file is there.
     pub(super) fn new(path: PathBuf) -> Result<Self, Failure> {
         let display = path.display().to_string();
-        let Some(name) = path.file_name() else {
-            return Err(usage("--textfile", display, "names no file"));
-        };
+        let Some(name) = path.file_name() else { return Err(usage("--textfile", display, "names no file")) };
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(".tmp");

@@ -126,46 +126,23 @@ pub enum WaitCause {
     Other,
 }
 
-impl WaitCause {
-    /// All causes.
-    pub const ALL: [Self; 15] = [
-        Self::Cpu,
-        Self::DataIo,
-        Self::DataSync,
-        Self::Wal,
-        Self::WalLock,
-        Self::OtherIo,
-        Self::Lock,
-        Self::LightweightLock,
-        Self::BufferPin,
-        Self::SynchronousReplication,
-        Self::Guard,
-        Self::OtherProcess,
-        Self::Client,
-        Self::Timeout,
-        Self::Other,
-    ];
-
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::DataIo => "data_io",
-            Self::DataSync => "data_sync",
-            Self::Wal => "wal",
-            Self::WalLock => "wal_lock",
-            Self::OtherIo => "other_io",
-            Self::Lock => "lock",
-            Self::LightweightLock => "lightweight_lock",
-            Self::BufferPin => "buffer_pin",
-            Self::SynchronousReplication => "synchronous_replication",
-            Self::Guard => "guard",
-            Self::OtherProcess => "other_process",
-            Self::Client => "client",
-            Self::Timeout => "timeout",
-            Self::Other => "other",
-        }
-    }
+pgcalm_host::names! {
+    pub fn name(WaitCause), ALL:
+        Cpu "cpu",
+        DataIo "data_io",
+        DataSync "data_sync",
+        Wal "wal",
+        WalLock "wal_lock",
+        OtherIo "other_io",
+        Lock "lock",
+        LightweightLock "lightweight_lock",
+        BufferPin "buffer_pin",
+        SynchronousReplication "synchronous_replication",
+        Guard "guard",
+        OtherProcess "other_process",
+        Client "client",
+        Timeout "timeout",
+        Other "other",
 }
 
 /// Counters of the server since its statistics were reset. Sessions report them at the end of a transaction, once a

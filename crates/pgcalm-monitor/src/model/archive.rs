@@ -46,13 +46,4 @@ pub enum ArchiveState {
     Other,
 }
 
-impl ArchiveState {
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::PgCalm => "pg_calm",
-            Self::Other => "other",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(ArchiveState): Off "off", PgCalm "pg_calm", Other "other" }

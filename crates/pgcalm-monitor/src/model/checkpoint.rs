@@ -53,23 +53,9 @@ pub enum CheckpointPhase {
     Unknown,
 }
 
-impl CheckpointPhase {
-    /// All phases.
-    pub const ALL: [Self; 7] =
-        [Self::Idle, Self::Prepare, Self::Write, Self::Drain, Self::Sync, Self::End, Self::Unknown];
-
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Prepare => "prepare",
-            Self::Write => "write",
-            Self::Drain => "drain",
-            Self::Sync => "sync",
-            Self::End => "end",
-            Self::Unknown => "unknown",
-        }
-    }
+pgcalm_host::names! {
+    pub fn name(CheckpointPhase), ALL:
+        Idle "idle", Prepare "prepare", Write "write", Drain "drain", Sync "sync", End "end", Unknown "unknown"
 }
 
 /// From where the phase is known.

@@ -117,12 +117,4 @@ pub enum ServerRole {
     Standby,
 }
 
-impl ServerRole {
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::Standby => "standby",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(ServerRole): Primary "primary", Standby "standby" }

@@ -39,20 +39,8 @@ pub enum Subject {
     Memory,
 }
 
-impl Subject {
-    /// As reports and labels name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Instances => "instances",
-            Self::Module => "module",
-            Self::Activity => "activity",
-            Self::Checkpoint => "checkpoint",
-            Self::ArchiveQueue => "archive_queue",
-            Self::Replication => "replication",
-            Self::Devices => "devices",
-            Self::Caps => "caps",
-            Self::Memory => "memory",
-        }
-    }
+pgcalm_host::names! {
+    pub fn name(Subject):
+        Connection "connection", Instances "instances", Module "module", Activity "activity", Checkpoint "checkpoint",
+        ArchiveQueue "archive_queue", Replication "replication", Devices "devices", Caps "caps", Memory "memory"
 }

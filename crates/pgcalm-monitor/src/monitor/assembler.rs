@@ -163,10 +163,7 @@ impl Assembler {
         };
         let port = server.port.map_or_else(|| "?".to_string(), |port| port.to_string());
         let taken: Vec<&String> = self.names.values().collect();
-        let name = match taken.contains(&&port) {
-            false => port,
-            true => format!("{port}:{place}"),
-        };
+        let name = if taken.contains(&&port) { format!("{port}:{place}") } else { port };
         self.names.entry((server.port, place)).or_insert(name).clone()
     }
 }

@@ -167,9 +167,7 @@ impl Watched {
             self.volumes = volumes::of_instance(root, host, &mut self.missing);
             return;
         }
-        let Some(facts) = facts.filter(|_| self.local) else {
-            return;
-        };
+        let Some(facts) = facts.filter(|_| self.local) else { return };
         self.volumes = match &facts.data_directory {
             Some(directory) => {
                 volumes::of_data_directory(root, Path::new(directory), facts.backend_pid, &mut self.missing)

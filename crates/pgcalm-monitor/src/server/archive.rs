@@ -83,9 +83,7 @@ pub(super) fn ask_module(session: &mut Session, schema: &str) -> Result<Archive,
     let sql = format!(
         "SELECT *, extract(epoch FROM clock_timestamp() - oldest_since)::float8 AS oldest_age FROM {schema}.pg_calm_archive"
     );
-    let Some(row) = session.row(&sql)? else {
-        return Ok(archive);
-    };
+    let Some(row) = session.row(&sql)? else { return Ok(archive) };
     archive.state = match row.text("state")?.as_deref() {
         Some("pg_calm") => ArchiveState::PgCalm,
         Some("other") => ArchiveState::Other,

@@ -40,10 +40,7 @@ pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error
     let writes = Writes::of(row)?;
     let unsigned = |count: i64| count.max(0) as u64;
     Ok(Core {
-        role: match row.flag("standby")? {
-            true => ServerRole::Standby,
-            false => ServerRole::Primary,
-        },
+        role: if row.flag("standby")? { ServerRole::Standby } else { ServerRole::Primary },
         counters: Counters {
             commits: count("commits")?,
             rollbacks: count("rollbacks")?,

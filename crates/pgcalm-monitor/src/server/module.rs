@@ -34,9 +34,7 @@ pub(super) struct Status {
 /// pg_calm_status.
 pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
     let sql = format!("SELECT *, io_size::int8 AS io_bytes FROM {schema}.pg_calm_status");
-    let Some(row) = session.row(&sql)? else {
-        return Ok(None);
-    };
+    let Some(row) = session.row(&sql)? else { return Ok(None) };
     let count = |name| row.count(name).map(Option::unwrap_or_default);
     let module = Module {
         mode: row.text("mode")?.unwrap_or_default(),

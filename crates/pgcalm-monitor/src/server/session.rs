@@ -80,9 +80,7 @@ impl Session {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
-        let Some(reported) = error.as_db_error() else {
-            return Err(error);
-        };
+        let Some(reported) = error.as_db_error() else { return Err(error) };
         if matches!(reported.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
             return Err(error);
         }

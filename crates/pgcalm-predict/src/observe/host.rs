@@ -65,9 +65,7 @@ pub(super) fn device(
 
 /// The limits of process `pid` on disk `number`, and why there may be others.
 fn limits(root: &HostRoot, pid: &str, number: &str) -> pgcalm_host::Result<(Vec<Limit>, Vec<Unknown>)> {
-    let Some(hierarchy) = Hierarchy::of_block_io(root)? else {
-        return Ok(Default::default());
-    };
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok(Default::default()) };
     let group = hierarchy.group_of(root, pid)?;
     Ok(group.map_or_else(Default::default, |group| throttle::limits(root, &hierarchy, &group, number)))
 }
@@ -97,9 +95,7 @@ impl Counters {
 
     /// Tells `device` what came since `earlier`, per second.
     pub(super) fn tell(&self, earlier: &Self, seconds: f64, device: &mut Device) {
-        let (Some(now), Some(then)) = (self.0, earlier.0) else {
-            return;
-        };
+        let (Some(now), Some(then)) = (self.0, earlier.0) else { return };
         let rate = |counter: fn(&DeviceStat) -> u64| counter(&now).saturating_sub(counter(&then)) as f64 / seconds;
         let mib = f64::from(1 << 20);
         device.counted = true;

@@ -21,12 +21,11 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
     match settings.text("pg_calm.mode") {
         None | Some("off") => return Ok(None),
         Some("on") => {
-            return Err(Failure::Host(
+            anyhow::bail!(Failure::Host(
                 "pg_calm.mode is on, so there is nothing to predict: pg_calm_status tells what it does; set it to shadow to \
                  see what stock does"
                     .to_string(),
-            )
-            .into());
+            ));
         }
         Some(_) => {}
     }
@@ -41,11 +40,10 @@ pub(super) fn is_there(client: &mut Client, settings: &Settings) -> anyhow::Resu
         )
         .context("read pg_calm_status")?;
     if row.get(3) {
-        return Err(Failure::Host(
+        anyhow::bail!(Failure::Host(
             "pg_calm's writeback worker is not running, so pages are not tracked as they would be: see the server's log"
                 .to_string(),
-        )
-        .into());
+        ));
     }
     let given = |name| settings.number(name).filter(|cap| *cap > 0.0);
     Ok(Some(ModuleCaps {

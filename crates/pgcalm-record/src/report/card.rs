@@ -165,9 +165,7 @@ fn charts(incident: &Incident) -> Vec<Chart> {
 
 /// One moment for each second; none where there was no sample.
 fn by_second(timeline: &[Moment]) -> Vec<Option<Moment>> {
-    let Some(first) = timeline.first() else {
-        return Vec::new();
-    };
+    let Some(first) = timeline.first() else { return Vec::new() };
     let mut seconds: Vec<Option<Moment>> = Vec::new();
     for moment in timeline {
         let at = (moment.time_ms.saturating_sub(first.time_ms) as f64 / 1000.0).round() as usize;

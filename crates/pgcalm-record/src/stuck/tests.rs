@@ -1,4 +1,4 @@
-use std::fs;
+use pgcalm_host::fake::FakeHost;
 
 use super::*;
 
@@ -38,36 +38,26 @@ fn time_adds_up_by_stack_and_by_function() {
 }
 
 /// A host with a postmaster, 10, and its children.
-struct Made(tempfile::TempDir);
+struct Made(FakeHost);
 
 impl Made {
     fn new() -> Self {
-        let made = Self(tempfile::tempdir().unwrap());
+        let made = Self(FakeHost::default());
         made.blocked(1);
         made.process(10, 1, "postgres -D /data", 'S', 1);
         made
     }
 
-    fn root(&self) -> HostRoot {
-        HostRoot::new(self.0.path())
-    }
-
     fn blocked(&self, tasks: u32) {
-        self.write("proc/stat", &format!("procs_blocked {tasks}\n"));
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.0.put("proc/stat", &format!("procs_blocked {tasks}\n"));
     }
 
     fn process(&self, pid: i32, parent: i32, title: &str, state: char, sleeps: u64) {
         let zeros = "0 ".repeat(17);
-        self.write(&format!("proc/{pid}/stat"), &format!("{pid} (postgres) {state} {parent} {zeros}77 0\n"));
-        self.write(&format!("proc/{pid}/cmdline"), title);
-        self.write(&format!("proc/{pid}/status"), &format!("voluntary_ctxt_switches:\t{sleeps}\n"));
-        self.write(&format!("proc/{pid}/stack"), "[<0>] jbd2_log_wait_commit+0x1/0x2\n");
+        self.0.put(format!("proc/{pid}/stat"), &format!("{pid} (postgres) {state} {parent} {zeros}77 0\n"));
+        self.0.put(format!("proc/{pid}/cmdline"), title);
+        self.0.put(format!("proc/{pid}/status"), &format!("voluntary_ctxt_switches:\t{sleeps}\n"));
+        self.0.put(format!("proc/{pid}/stack"), "[<0>] jbd2_log_wait_commit+0x1/0x2\n");
     }
 }
 
@@ -81,13 +71,11 @@ fn target(held: bool) -> [Target; 1] {
 fn two_looks(made: &Made, between: impl Fn()) -> (u64, Vec<String>) {
     let mut asleep = Asleep::default();
     let begin = Instant::now();
-    let first = asleep.look(&made.root(), &target(false), begin);
+    let first = asleep.look(&made.0, &target(false), begin);
     assert!(first.iter().all(|(_, looks)| looks.users == 0), "one look tells of no time");
     between();
-    let second = asleep.look(&made.root(), &target(false), begin + INTERVAL);
-    let Some((_, looks)) = second.first() else {
-        return (0, Vec::new());
-    };
+    let second = asleep.look(&made.0, &target(false), begin + INTERVAL);
+    let Some((_, looks)) = second.first() else { return (0, Vec::new()) };
     (looks.users, looks.all().into_iter().map(|stuck| stuck.process).collect())
 }
 
@@ -113,7 +101,7 @@ fn nothing_is_read_while_nobody_waits_for_io_unless_users_are_known_to_be_held()
     let made = Made::new();
     made.process(12, 10, BACKEND, 'D', 5);
     made.blocked(0);
-    let look = |held| Asleep::default().look(&made.root(), &target(held), Instant::now());
+    let look = |held| Asleep::default().look(&made.0, &target(held), Instant::now());
     assert_eq!((look(false).len(), look(true).len()), (0, 1));
     assert_eq!(two_looks(&made, || made.blocked(1)).0, 0, "nobody saw when it began");
 }

@@ -39,9 +39,7 @@ pub(super) fn waits_evidence(window: &Window, causes: &[WaitCause], what: &str) 
 
 /// What a disk did against its cap.
 pub(super) fn disk_evidence(window: &Window, of: fn(&Second) -> Option<&Disk>) -> Vec<Evidence> {
-    let Some(disk) = window.disk(of) else {
-        return Vec::new();
-    };
+    let Some(disk) = window.disk(of) else { return Vec::new() };
     let (operations, before) = window.means(|second| of(second).map(|disk| disk.reads + disk.writes));
     let mut rows = vec![evidence(format!("operations per second of {}", disk.name), short(operations), short(before))];
     match &disk.cap {

@@ -1,9 +1,8 @@
 //! A control group that holds a server to limits.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use pgcalm_host::{HostRoot, process};
 use pgcalm_lab::journal::{Change, Undo};

@@ -9,22 +9,20 @@ mod control_group;
 mod support;
 mod verdicts;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arena::Running;
 use pgcalm_host::HostRoot;
 use pgcalm_lab::server::Server;
 use pgcalm_monitor::model::{Instance, Reachability, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{Limits, Reader};
 use pgcalm_record::{place, recorder};
+use pgcalm_testkit::programs::Running;
 use pgcalm_testkit::wait_for;
 use support::Servers;
 
@@ -60,17 +58,10 @@ impl Drop for Recorder {
     }
 }
 
-/// Starts a client that says nothing.
-fn start(command: &mut Command) -> Running {
-    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
 /// A session that has locked table t, idle in its transaction.
 fn lock_holder(server: &Server) -> Running {
-    let mut holder = start(server.psql().stdin(Stdio::piped()));
-    let input = holder.0.stdin.as_mut().unwrap();
-    input.write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
-    input.flush().unwrap();
+    let mut holder = Running::start(&mut server.psql());
+    holder.say("BEGIN; LOCK TABLE t;\n");
     holder
 }
 
@@ -93,9 +84,8 @@ fn load(servers: &Servers, server: usize, clients: usize) -> Vec<Running> {
     );
     // Each statement is a message of its own: commits within a procedure are counted at its end.
     let client = |number: usize| {
-        let mut psql = start(servers.servers[server].psql().stdin(Stdio::piped()));
-        let text = format!("UPDATE t SET n = n + 1 WHERE i = {} \\watch 0.02\n", number + 1);
-        psql.0.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        let mut psql = Running::start(&mut servers.servers[server].psql());
+        psql.say(&format!("UPDATE t SET n = n + 1 WHERE i = {} \\watch 0.02\n", number + 1));
         psql
     };
     (0..clients).map(client).collect()
@@ -111,10 +101,7 @@ fn samples(directory: &Path, holds: impl Fn(&Instance) -> bool) -> usize {
 
 #[test]
 fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("recorded", &[]);
     let directory = tempfile::tempdir().unwrap();
     let connect = format!("host={} user=postgres", servers.socket("recorded").display());
@@ -144,10 +131,7 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
 
 #[test]
 fn a_server_that_is_stopped_by_a_signal_hangs_and_the_recorder_goes_on() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("hangs", &[]);
     let directory = tempfile::tempdir().unwrap();
     let connect = format!("host={} user=postgres", servers.socket("hangs").display());
@@ -175,10 +159,7 @@ fn a_server_that_is_stopped_by_a_signal_hangs_and_the_recorder_goes_on() {
 
 #[test]
 fn a_directory_on_a_server_s_device_is_refused_by_name() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     servers.start("beside", &[]);
     let error =
         place::check(&HostRoot::default(), &servers.directory.path().join("new/record")).unwrap_err().to_string();

@@ -1,12 +1,11 @@
 //! Causes made on purpose, each on a server with devices of its own: each has to be the verdict of the incident that it brings, and
 //! the recorder is told nothing of it. `make test-long` runs them, in a quarter of an hour. Need root; say so and pass otherwise.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
 
 use pgcalm_lab::Size;
 use pgcalm_lab::cap::Caps;
@@ -15,13 +14,13 @@ use pgcalm_lab::journal::Change;
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::report::card;
 use pgcalm_record::store::Reader;
-use pgcalm_testkit::programs::give_to_server;
+use pgcalm_testkit::programs::{Running, give_to_server};
 use pgcalm_testkit::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::arena::{self, Arena, Running, Setup};
+use crate::arena::{self, Arena, Setup};
 use crate::control_group::Group;
-use crate::{Recorder, incidents, lock_holder, samples, start};
+use crate::{Recorder, incidents, lock_holder, samples};
 
 /// Samples of even load: from twenty good seconds on it is known what is usual.
 const EVEN: usize = 27;
@@ -106,7 +105,7 @@ fn clients(arena: &Arena, script: &str, options: &[&str]) -> Running {
     give_to_server(&path);
     let mut command = arena.server.client("pgbench");
     command.args(["-n", "-T", "600", "-f"]).arg(&path).args(options).arg("postgres");
-    start(&mut command)
+    Running::start(&mut command)
 }
 
 /// Updates of random rows of that many.
@@ -187,7 +186,7 @@ fn a_fast_checkpoint_by_a_base_backup() {
 }
 
 fn base_backup(arena: &Arena) -> Running {
-    start(arena.server.client("pg_basebackup").args(["-D", "-", "-F", "t", "-X", "none", "--checkpoint=fast"]))
+    Running::start(arena.server.client("pg_basebackup").args(["-D", "-", "-F", "t", "-X", "none", "--checkpoint=fast"]))
 }
 
 /// The kernel's flusher writes for syncfs, too, all that is dirty, as it does with what is older than 30 s.
@@ -310,7 +309,7 @@ fn a_slow_synchronous_standby() {
     let directory = arena.directory.path().join("received");
     fs::create_dir(&directory).unwrap();
     give_to_server(&directory);
-    let standby = start(arena.server.client("pg_receivewal").arg("--synchronous").arg("-D").arg(&directory));
+    let standby = Running::start(arena.server.client("pg_receivewal").arg("--synchronous").arg("-D").arg(&directory));
     wait_for("the standby", || arena.sql("select count(*) from pg_stat_replication").trim() == "1");
     arena.sql("alter system set synchronous_standby_names = 'pg_receivewal'");
     arena.sql("select pg_reload_conf()");

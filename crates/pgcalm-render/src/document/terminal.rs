@@ -1,14 +1,16 @@
 //! A document for a terminal.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, TableComponent};
 
 use super::{Block, Document, Kind, Section, Table};
 use crate::number::printable;
-use crate::text::{WIDTH, new_table, paragraph, push_lines};
+use crate::text::{WIDTH, paragraph, push_lines};
 
 pub(super) fn document(document: &Document) -> String {
     let mut out = String::new();
-    paragraph(&mut out, &format!("{}, {}", document.subject, document.time));
+    let when = if document.time.is_empty() { String::new() } else { format!(", {}", document.time) };
+    paragraph(&mut out, &format!("{}{when}", document.subject));
     for line in document.conditions.iter().filter(|line| !line.is_empty()) {
         paragraph(&mut out, &line.join("; "));
     }
@@ -72,7 +74,8 @@ fn drawn(table: &Table) -> String {
             all[..names].iter().chain(all[names + skip..].iter().take(most)).cloned().collect()
         }
         let rows = table.rows.iter().map(|row| of(row, names, skip, most)).collect();
-        Table { columns: of(&table.columns, names, skip, most), rows, ..Table::default() }
+        let between = if skip == 0 { table.between.clone() } else { Vec::new() };
+        Table { columns: of(&table.columns, names, skip, most), rows, between, ..Table::default() }
     };
     let first = (1..figures).rev().find(|most| fits(&spaced(&part(0, *most), 1, ContentArrangement::Disabled)));
     let first = first.unwrap_or(1);
@@ -86,7 +89,8 @@ fn spaced(table: &Table, gap: u16, arrangement: ContentArrangement) -> String {
         let above = "\n".repeat(tallest - lines(&column.heading));
         cell(column.kind, format!("{above}{}", column.heading.lines().map(printable).collect::<Vec<_>>().join("\n")))
     });
-    let mut drawn = new_table(header);
+    let mut drawn = comfy_table::Table::new();
+    drawn.load_preset(NOTHING).set_style(TableComponent::HeaderLines, '─').set_header(header.collect::<Vec<_>>());
     drawn.set_content_arrangement(arrangement).set_width(WIDTH);
     for row in &table.rows {
         let shown = |(column, text): (&super::Column, &String)| cell(column.kind, plain(column.kind, text));
@@ -95,7 +99,21 @@ fn spaced(table: &Table, gap: u16, arrangement: ContentArrangement) -> String {
     for (index, column) in drawn.column_iter_mut().enumerate() {
         column.set_padding((if index == 0 { 0 } else { gap }, 0));
     }
-    drawn.to_string()
+    with_between(table, &drawn.to_string(), tallest + 1)
+}
+
+/// With what is said between rows, of which each is a line where there is any.
+fn with_between(table: &Table, drawn: &str, header: usize) -> String {
+    let mut out = String::new();
+    let mut between = table.between.iter().peekable();
+    for (index, line) in drawn.lines().enumerate() {
+        while let Some((_, text)) = between.next_if(|(before, _)| before + header <= index) {
+            paragraph(&mut out, text);
+        }
+        push_lines(&mut out, line);
+    }
+    between.for_each(|(_, text)| paragraph(&mut out, text));
+    out
 }
 
 fn cell(kind: Kind, text: String) -> Cell {

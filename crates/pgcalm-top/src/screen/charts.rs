@@ -67,9 +67,7 @@ pub(super) fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
 
 /// The most important first.
 fn figures(scene: &Scene) -> Vec<Figure> {
-    let Some(instance) = scene.instance() else {
-        return Vec::new();
-    };
+    let Some(instance) = scene.instance() else { return Vec::new() };
     let mut figures = vec![Figure {
         title: "TPS".to_string(),
         series: scene.series(|figures| figures.transactions),
@@ -78,9 +76,7 @@ fn figures(scene: &Scene) -> Vec<Figure> {
     }];
     let mut shown: Vec<&str> = Vec::new();
     for volume in &instance.volumes {
-        let Some(disk) = volume.disk.as_deref().filter(|disk| !shown.contains(disk)) else {
-            continue;
-        };
+        let Some(disk) = volume.disk.as_deref().filter(|disk| !shown.contains(disk)) else { continue };
         shown.push(disk);
         for meter in [Meter::WriteOperations, Meter::WriteBytes] {
             figures.push(Figure {

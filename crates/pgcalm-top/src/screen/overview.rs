@@ -46,9 +46,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, scene: &Scene) {
 
 /// Returns the number of lines.
 fn draw_figures(frame: &mut Frame, area: Rect, scene: &Scene) -> u16 {
-    let (Some(host), Some(instance)) = (scene.host, scene.instance()) else {
-        return 0;
-    };
+    let (Some(host), Some(instance)) = (scene.host, scene.instance()) else { return 0 };
     let context = Context { scene, host, instance, width: area.width.into(), curves: true };
     let missing = missing::row(host, Some(instance), scene.palette);
     let room = usize::from(area.height).saturating_sub(missing.iter().len());

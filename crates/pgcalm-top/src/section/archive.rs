@@ -8,9 +8,7 @@ use crate::section::{Context, listed};
 
 /// One row, and one more when archiving fails.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(archive) = &context.instance.archive else {
-        return Vec::new();
-    };
+    let Some(archive) = &context.instance.archive else { return Vec::new() };
     let palette = context.palette();
     if archive.state == ArchiveState::Off {
         return vec![Row::text("Archive", 5, "off", palette.secondary())];

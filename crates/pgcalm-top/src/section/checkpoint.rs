@@ -11,9 +11,7 @@ const SECTION: &str = "Checkpoint";
 
 /// The phase; how soon the next one is due; the last one.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(checkpoint) = &context.instance.checkpoint else {
-        return Vec::new();
-    };
+    let Some(checkpoint) = &context.instance.checkpoint else { return Vec::new() };
     let mut rows = vec![under_way(context, checkpoint)];
     rows.extend(due(context, checkpoint));
     rows.extend(

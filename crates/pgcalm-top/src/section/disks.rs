@@ -29,19 +29,12 @@ pub enum Meter {
     ReadBytes,
 }
 
+pgcalm_host::names! {
+    pub fn name(Meter), ALL:
+        WriteOperations "writes", WriteBytes "written", ReadOperations "reads", ReadBytes "read"
+}
+
 impl Meter {
-    const ALL: [Self; 4] = [Self::WriteOperations, Self::WriteBytes, Self::ReadOperations, Self::ReadBytes];
-
-    /// As rows and charts name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WriteOperations => "writes",
-            Self::WriteBytes => "written",
-            Self::ReadOperations => "reads",
-            Self::ReadBytes => "read",
-        }
-    }
-
     /// How much of it there is.
     pub fn of(self, rates: &DeviceRates) -> f64 {
         match self {
@@ -98,18 +91,13 @@ pub fn rows(context: &Context) -> Vec<Row> {
     let mut shown: Vec<&str> = Vec::new();
     let mut rows = Vec::new();
     for volume in &context.instance.volumes {
-        let Some(disk) = volume.disk.as_deref() else {
-            continue;
-        };
+        let Some(disk) = volume.disk.as_deref() else { continue };
         if shown.contains(&disk) {
             continue;
         }
         // Others give way to data and WAL.
         let essential = [Role::Data, Role::Wal];
-        let less = match volume.roles.iter().any(|role| essential.contains(role)) {
-            true => 0,
-            false => 4,
-        };
+        let less = if volume.roles.iter().any(|role| essential.contains(role)) { 0 } else { 4 };
         shown.push(disk);
         rows.extend(volume_rows(context, volume, disk, less));
     }
@@ -119,9 +107,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
 fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<Row> {
     let section = section(volume);
     let rates = context.host.device(volume).and_then(|device| device.rates.as_ref());
-    let Some(rates) = rates else {
-        return Vec::new();
-    };
+    let Some(rates) = rates else { return Vec::new() };
     let mut rows = Vec::new();
     for meter in Meter::ALL {
         let cap = meter.cap(&volume.caps).map(|cap| cap.per_second as f64);

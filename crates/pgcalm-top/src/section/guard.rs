@@ -11,9 +11,7 @@ const SECTION: &str = "Guard";
 
 /// The rate in force and who is held; then each input that is on.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(guard) = &context.instance.guard else {
-        return Vec::new();
-    };
+    let Some(guard) = &context.instance.guard else { return Vec::new() };
     let palette = context.palette();
     let inputs: Vec<&GuardInput> = guard.inputs.iter().filter(|input| input.state != "off").collect();
     if inputs.is_empty() {

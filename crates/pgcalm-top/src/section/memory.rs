@@ -10,9 +10,7 @@ const GAUGE_WIDTH: usize = 10;
 
 /// One row; its gauge shows what part of the amount at which writers are held is dirty.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(memory) = &context.host.memory else {
-        return Vec::new();
-    };
+    let Some(memory) = &context.host.memory else { return Vec::new() };
     let palette = context.palette();
     let mut spans = Vec::new();
     if let Some(limit) = memory.dirty_threshold_bytes.filter(|limit| *limit > 0) {

@@ -10,9 +10,7 @@ const SECTION: &str = "Lag";
 
 /// What this server itself is behind; each standby; slots that keep WAL for nobody.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(replication) = &context.instance.replication else {
-        return Vec::new();
-    };
+    let Some(replication) = &context.instance.replication else { return Vec::new() };
     let palette = context.palette();
     let mut rows = Vec::new();
     if let Some(receiver) = &replication.receiver {

@@ -15,9 +15,7 @@ const CAUSE_WIDTH: usize = 17;
 
 /// Connections by state, and a bar for each cause of waits.
 pub fn rows(context: &Context) -> Vec<Row> {
-    let Some(activity) = &context.instance.activity else {
-        return Vec::new();
-    };
+    let Some(activity) = &context.instance.activity else { return Vec::new() };
     let mut rows = vec![Row::text("Sessions", 2, connections(activity), context.palette().secondary())];
     rows.extend(waits(context, activity));
     rows

@@ -11,7 +11,7 @@ use crate::checkpoint::assemble::Building;
 use crate::checkpoint::report::{Checkpoint, Line};
 use crate::clock::NS_PER_S;
 use crate::probes::checkpoint::SecondCount;
-use crate::report::{Drops, End, EndReason, Missing};
+use crate::report::{Drops, End, EndReason, Missing, Take};
 use crate::server_log::ServerLog;
 use crate::server_log::message::Message;
 use crate::stop::Stop;
@@ -37,7 +37,7 @@ pub(super) fn run(
     options: &Options,
     stop: &Stop,
     reason: &str,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let log = ServerLog::open(target);
     let mut client = match &options.connect {
@@ -53,10 +53,9 @@ pub(super) fn run(
         },
         (Err(no_log), Some(_)) => Err(no_log),
         (Err(no_log), None) => {
-            return Err(Failure::Host(format!(
+            anyhow::bail!(Failure::Host(format!(
                 "{reason}; and {no_log}; or give --connect, then the server's views tell write and sync time, buffers and transactions"
-            ))
-            .into());
+            )));
         }
     };
     let mut missing = missing(reason, log.as_ref().err().map(String::as_str), client.is_some());
@@ -121,12 +120,7 @@ pub(super) fn run(
 }
 
 /// Tells of checkpoints, up to --count.
-fn tell(
-    told: &mut u64,
-    options: &Options,
-    ready: Vec<Checkpoint>,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn tell(told: &mut u64, options: &Options, ready: Vec<Checkpoint>, take: Take<'_, Line>) -> anyhow::Result<()> {
     for checkpoint in ready {
         if options.count.is_some_and(|count| *told >= count) {
             break;

@@ -45,16 +45,9 @@ pub enum PhaseName {
 pub const PHASES: [PhaseName; 4] =
     [PhaseName::Start, PhaseName::Authentication, PhaseName::Database, PhaseName::Session];
 
-impl PhaseName {
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Authentication => "authentication",
-            Self::Database => "database",
-            Self::Session => "session",
-        }
-    }
+pgcalm_host::names! {
+    pub fn label(PhaseName):
+        Start "start", Authentication "authentication", Database "database", Session "session"
 }
 
 /// A new connection.

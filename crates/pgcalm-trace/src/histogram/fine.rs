@@ -60,10 +60,7 @@ mod tests {
         let mut histogram = FineHistogram { whole: KernelHistogram::default(), parts: [0; ALL_PARTS] };
         for value in values {
             let bucket = ((u64::BITS - value.leading_zeros()) as usize).min(BUCKETS - 1);
-            let place = match bucket > PART_BITS {
-                true => (value >> (bucket - PART_BITS - 1)) as usize % PARTS,
-                false => 0,
-            };
+            let place = if bucket > PART_BITS { (value >> (bucket - PART_BITS - 1)) as usize % PARTS } else { 0 };
             histogram.whole.take(*value);
             histogram.parts[bucket * PARTS + place] += 1;
         }

@@ -34,34 +34,10 @@ pub enum Operation {
     SyncRange = 8,
 }
 
-/// All operations, by number.
-pub const OPERATIONS: [Operation; 9] = [
-    Operation::Other,
-    Operation::Read,
-    Operation::Write,
-    Operation::Sync,
-    Operation::Open,
-    Operation::Close,
-    Operation::Allocate,
-    Operation::Name,
-    Operation::SyncRange,
-];
-
-impl Operation {
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Other => "other",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Sync => "sync",
-            Self::Open => "open",
-            Self::Close => "close",
-            Self::Allocate => "allocate",
-            Self::Name => "name",
-            Self::SyncRange => "flush hint",
-        }
-    }
+pgcalm_host::names! {
+    pub fn label(Operation), ALL:
+        Other "other", Read "read", Write "write", Sync "sync", Open "open", Close "close", Allocate "allocate",
+        Name "name", SyncRange "flush hint"
 }
 
 /// A line.

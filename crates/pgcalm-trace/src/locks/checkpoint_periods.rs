@@ -109,9 +109,7 @@ impl CheckpointPeriods {
     }
 
     fn end_first(&mut self, now_ns: u64, counts: &TimedCounts) {
-        let Some(last) = self.last.as_mut().filter(|last| !last.first_is_over) else {
-            return;
-        };
+        let Some(last) = self.last.as_mut().filter(|last| !last.first_is_over) else { return };
         let end_ns = now_ns.min(last.started_ns + self.lengths.first_ns);
         let first = counts.first();
         last.line.first = period::between(&self.first_before, &first, seconds(last.started_ns, end_ns));

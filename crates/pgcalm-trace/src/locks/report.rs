@@ -95,15 +95,7 @@ pub enum LockClass {
     Heavyweight,
 }
 
-impl LockClass {
-    /// A short name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lightweight => "LWLock",
-            Self::Heavyweight => "Lock",
-        }
-    }
-}
+pgcalm_host::names! { pub fn name(LockClass): Lightweight "LWLock", Heavyweight "Lock" }
 
 impl Period {
     /// Waits per second in all, if they are known, and time waited per second in ms.

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::locks::Options;
 use crate::locks::report::{Line, LockClass, LockWaits, Period};
 use crate::report::histogram::Histogram;
-use crate::report::{Drops, End, EndReason, Missing};
+use crate::report::{Drops, End, EndReason, Missing, Take};
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::{clock, connection, polling, session};
@@ -28,13 +28,12 @@ pub(super) fn run(
     options: &Options,
     stop: &Stop,
     reason: &str,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let Some(connect) = &options.connect else {
-        return Err(Failure::Host(format!(
+        anyhow::bail!(Failure::Host(format!(
             "{reason}; or give --connect, then samples of pg_stat_activity tell roughly who waits for what"
-        ))
-        .into());
+        )));
     };
     let mut client = connection::connect(target, connect)?;
     let mut missing: Vec<Missing> = [

@@ -33,38 +33,19 @@ pub enum FileKind {
     Other,
 }
 
-/// All kinds, in the order of `enum file_kind` in bpf/file_kind.bpf.h.
-pub const FILE_KINDS: [FileKind; 12] = [
-    FileKind::None,
-    FileKind::Data,
-    FileKind::Wal,
-    FileKind::Slru,
-    FileKind::Temporary,
-    FileKind::WalStatus,
-    FileKind::Statistics,
-    FileKind::Configuration,
-    FileKind::RelationCache,
-    FileKind::Socket,
-    FileKind::Pipe,
-    FileKind::Other,
-];
-
-impl FileKind {
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::None => "–",
-            Self::Data => "data",
-            Self::Wal => "WAL",
-            Self::Slru => "SLRU",
-            Self::Temporary => "temporary",
-            Self::WalStatus => "WAL status",
-            Self::Statistics => "statistics",
-            Self::Configuration => "configuration",
-            Self::RelationCache => "relation cache",
-            Self::Socket => "socket",
-            Self::Pipe => "pipe",
-            Self::Other => "other",
-        }
-    }
+// The order is that of `enum file_kind` in bpf/file_kind.bpf.h.
+pgcalm_host::names! {
+    pub fn label(FileKind), ALL:
+        None "–",
+        Data "data",
+        Wal "WAL",
+        Slru "SLRU",
+        Temporary "temporary",
+        WalStatus "WAL status",
+        Statistics "statistics",
+        Configuration "configuration",
+        RelationCache "relation cache",
+        Socket "socket",
+        Pipe "pipe",
+        Other "other",
 }

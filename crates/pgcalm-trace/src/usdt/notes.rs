@@ -48,9 +48,7 @@ impl Notes {
 }
 
 fn parse<'data, R: ReadRef<'data>>(elf: &object::File<'data, R>) -> anyhow::Result<Notes> {
-    let Some(section) = elf.section_by_name(".note.stapsdt") else {
-        return Ok(Notes::default());
-    };
+    let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Notes::default()) };
     if !elf.is_64() || !elf.is_little_endian() {
         bail!("only 64-bit little-endian programs are known");
     }
@@ -105,9 +103,7 @@ fn site(
         semaphore => offset_of(semaphore.wrapping_add(moved)).unwrap_or(0),
     };
     let mut texts = texts.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
-    let (Some(provider), Some(name)) = (texts.next(), texts.next()) else {
-        return Ok(None);
-    };
+    let (Some(provider), Some(name)) = (texts.next(), texts.next()) else { return Ok(None) };
     Ok(offset_of(address).map(|offset| Site {
         provider,
         name,

@@ -57,17 +57,15 @@ impl DiskIdle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use pgcalm_host::fake::FakeHost;
 
     #[test]
     fn a_disk_with_no_request_in_flight_is_idle() {
-        let dir = tempfile::tempdir().unwrap();
+        let root = FakeHost::default();
         for (disk, inflight) in [("7:1", "       0        0\n"), ("7:2", "       0        3\n")] {
-            let directory = dir.path().join("sys/dev/block").join(disk);
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(directory.join("inflight"), inflight).unwrap();
+            root.put(format!("sys/dev/block/{disk}/inflight"), inflight);
         }
-        let mut idle = DiskIdle::new(&HostRoot::new(dir.path()));
+        let mut idle = DiskIdle::new(&root);
         assert!(idle.is_idle_holding_back(disks::number(7, 1), 5));
         assert!(idle.is_idle_holding_back(disks::number(7, 1), 2));
         assert!(!idle.is_idle_holding_back(disks::number(7, 2), 1));

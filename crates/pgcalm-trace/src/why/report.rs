@@ -70,52 +70,26 @@ pub enum Cause {
     Unknown,
 }
 
-/// All causes.
-pub const CAUSES: [Cause; 18] = [
-    Cause::FullPageImages,
-    Cause::WalWrite,
-    Cause::DataFsync,
-    Cause::BufferWrite,
-    Cause::DataRead,
-    Cause::OtherFile,
-    Cause::Journal,
-    Cause::XfsLog,
-    Cause::DirtyThrottling,
-    Cause::BlockThrottling,
-    Cause::Lock,
-    Cause::Lwlock,
-    Cause::KernelLock,
-    Cause::Ipc,
-    Cause::Sleep,
-    Cause::Cpu,
-    Cause::Memory,
-    Cause::Unknown,
-];
-
-impl Cause {
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::FullPageImages => "full-page-image surge",
-            Self::WalWrite => "WAL write or fsync",
-            Self::DataFsync => "data file fsync",
-            Self::BufferWrite => "buffer write by the backend",
-            Self::DataRead => "data file read",
-            Self::OtherFile => "other file",
-            Self::Journal => "ext4 journal (jbd2)",
-            Self::XfsLog => "XFS log",
-            Self::DirtyThrottling => "dirty-page throttling",
-            Self::BlockThrottling => "block-cgroup throttling",
-            Self::Lock => "lock",
-            Self::Lwlock => "lightweight lock",
-            Self::KernelLock => "lock of the kernel",
-            Self::Ipc => "another process",
-            Self::Sleep => "sleep by intention",
-            Self::Cpu => "no processor free",
-            Self::Memory => "page fault",
-            Self::Unknown => "unknown",
-        }
-    }
+pgcalm_host::names! {
+    pub fn label(Cause):
+        FullPageImages "full-page-image surge",
+        WalWrite "WAL write or fsync",
+        DataFsync "data file fsync",
+        BufferWrite "buffer write by the backend",
+        DataRead "data file read",
+        OtherFile "other file",
+        Journal "ext4 journal (jbd2)",
+        XfsLog "XFS log",
+        DirtyThrottling "dirty-page throttling",
+        BlockThrottling "block-cgroup throttling",
+        Lock "lock",
+        Lwlock "lightweight lock",
+        KernelLock "lock of the kernel",
+        Ipc "another process",
+        Sleep "sleep by intention",
+        Cpu "no processor free",
+        Memory "page fault",
+        Unknown "unknown",
 }
 
 /// A part of the lost time. The shares of one second add up to its lost time.

@@ -232,9 +232,7 @@ impl Seconds {
         let mut found = disks::between(&before, &self.disks, length_s);
         let names = disks::names(root);
         for (device, bios) in why.take_held_back() {
-            let Some(name) = names.get(&device) else {
-                continue;
-            };
+            let Some(name) = names.get(&device) else { continue };
             match found.iter_mut().find(|disk| disk.name == *name) {
                 Some(disk) => disk.throttled_bios = bios,
                 // Held back altogether.

@@ -13,7 +13,7 @@ use pgcalm_host::server_process::Role;
 use crate::clock::monotonic_ns;
 use crate::io::report::Operation;
 use crate::report::file_kind::FileKind;
-use crate::report::{Drops, End, EndReason, Missing};
+use crate::report::{Drops, End, EndReason, Missing, Take};
 use crate::server_log::ServerLog;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -34,7 +34,7 @@ pub fn run(
     options: &Options,
     stop: &Stop,
     reason: &str,
-    take: &mut dyn FnMut(Line) -> anyhow::Result<()>,
+    take: Take<'_, Line>,
 ) -> anyhow::Result<EndReason> {
     let views = match &options.connect {
         Some(connect) => Some(Views::connect(target, connect)?),

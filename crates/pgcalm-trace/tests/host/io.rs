@@ -4,6 +4,7 @@ use crate::arena;
 
 use std::time::Duration;
 
+use pgcalm_testkit::of_kind;
 use pgcalm_trace::connect::report as connect;
 use pgcalm_trace::connect::report::PHASES;
 use pgcalm_trace::io::report as io;
@@ -15,14 +16,12 @@ use arena::{Arena, Setup, Trace};
 
 #[test]
 fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup {
+    let setup = Setup {
         // Nobody else writes buffers, and all of them fit.
         settings: &[("shared_buffers", "64MB"), ("bgwriter_lru_maxpages", "0")],
         ..Setup::default()
-    });
+    };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
     arena.sql("create table t(a int)");
     arena.sql("checkpoint");
     let written = || -> u64 { arena.sql("select buffers_checkpoint from pg_stat_bgwriter").trim().parse().unwrap() };
@@ -41,13 +40,7 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
     let lines = trace.finish();
     assert!(buffers > 100, "{buffers}");
 
-    let total = lines
-        .iter()
-        .find_map(|line| match line {
-            io::Line::Total(total) => Some(total),
-            _ => None,
-        })
-        .unwrap();
+    let total = of_kind!(lines, io::Line::Total).next().unwrap();
     let calls = |interval: &io::Interval| -> (u64, u64) {
         interval
             .processes
@@ -87,13 +80,7 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
     let (hints, syncs) = (on_data(Operation::SyncRange), on_data(Operation::Sync));
     assert!(hints > 0 && syncs > 0, "{hints} hints, {syncs} fsyncs");
     // The intervals add up to the total.
-    let sum: u64 = lines
-        .iter()
-        .filter_map(|line| match line {
-            io::Line::Interval(interval) => Some(calls(interval).0),
-            _ => None,
-        })
-        .sum();
+    let sum: u64 = of_kind!(lines, io::Line::Interval).map(|interval| calls(interval).0).sum();
     assert_eq!(sum, writes);
     // The backend wrote no data file, and WAL somebody did.
     assert!(total.processes.iter().any(|process| {
@@ -103,10 +90,7 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
 
 #[test]
 fn each_connection_is_seen_once_with_its_phases_adding_up() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup::default());
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
     let trace = Trace::start(arena.target(), |target, stop, take| {
         let options =
             pgcalm_trace::connect::Options { duration: None, count: None, threshold: Duration::from_secs(600) };
@@ -126,13 +110,7 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
     trace.wait_for(4, |line| matches!(line, connect::Line::Connection(_)));
     let lines = trace.finish();
 
-    let connections: Vec<&connect::Connection> = lines
-        .iter()
-        .filter_map(|line| match line {
-            connect::Line::Connection(connection) => Some(connection),
-            _ => None,
-        })
-        .collect();
+    let connections: Vec<&connect::Connection> = of_kind!(lines, connect::Line::Connection).collect();
     let ready: Vec<_> = connections.iter().filter(|c| c.ready).collect();
     assert_eq!((ready.len(), connections.len()), (3, 4));
     for connection in ready {
@@ -165,10 +143,7 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
 
 #[test]
 fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup::default());
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
     // Whatever the server has to write at first is there.
     arena.sql("select 1");
     let file = format!(
@@ -194,12 +169,8 @@ fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
     let lines = trace.finish();
 
     // Calls on it that succeeded, by operation, of each connection in the phase in which it reads the catalogs.
-    let succeeded: Vec<_> = lines
-        .iter()
-        .filter_map(|line| match line {
-            connect::Line::Connection(connection) => Some(&connection.phases[2]),
-            _ => None,
-        })
+    let succeeded: Vec<_> = of_kind!(lines, connect::Line::Connection)
+        .map(|connection| &connection.phases[2])
         .map(|phase| {
             [Operation::Write, Operation::Name].map(|operation| -> u64 {
                 phase

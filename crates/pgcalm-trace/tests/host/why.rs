@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pgcalm_lab::cap::Caps;
 use pgcalm_lab::options::FsType;
+use pgcalm_testkit::of_kind;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::report::view::Shown;
 use pgcalm_trace::why::report::{Cause, Line, Second, Share, Totals, Trigger, Verdict, by_cause};
@@ -38,23 +39,11 @@ fn stall(trace: Trace<Line>, calm: u64) -> Vec<Line> {
 }
 
 fn seconds(lines: &[Line]) -> Vec<&Second> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Second(second) => Some(second),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, Line::Second).collect()
 }
 
 fn verdicts(lines: &[Line]) -> Vec<&Verdict> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Verdict(verdict) => Some(verdict),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, Line::Verdict).collect()
 }
 
 /// The seconds with a verdict from second `first` on.
@@ -88,6 +77,19 @@ fn check_sums(lines: &[Line]) {
     }
 }
 
+/// Lines of a trace in which `disturb` holds up `load` after calm seconds, and the sum of those with a verdict; the trace ends first.
+fn disturbed<G>(arena: &Arena, load: &str, disturb: impl FnOnce() -> G) -> (Vec<Line>, Totals) {
+    let trace = arena.why();
+    let _load = arena.pgbench(load);
+    let first = calm(&trace);
+    let disturbance = disturb();
+    let lines = stall(trace, first);
+    drop(disturbance);
+    check_sums(&lines);
+    let totals = stalled(&lines, first);
+    (lines, totals)
+}
+
 const UPDATE: &str = "\\set aid random(1, 100000 * :scale)\n\
     update pgbench_accounts set abalance = abalance + 1 where aid = :aid;\n";
 
@@ -100,18 +102,11 @@ const NEW_TABLES: &str = "begin;\n\
 
 #[test]
 fn a_row_that_another_transaction_has_locked() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup::default());
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
     arena.sql("create table t(id int, n int); insert into t values (1, 0)");
-    let trace = arena.why();
-    let _load = arena.pgbench("update t set n = n + 1 where id = 1;\n");
-    let first = calm(&trace);
-    let _holder = arena.psql("begin; update t set n = 0; select pg_sleep(20)");
-    let lines = stall(trace, first);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
+    let load = "update t set n = n + 1 where id = 1;\n";
+    let hold = || arena.psql("begin; update t set n = 0; select pg_sleep(20)");
+    let (_, totals) = disturbed(&arena, load, hold);
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::Lock);
     // The first waiter has the tuple's lock and waits for the transaction; others wait for the tuple's, or for the
@@ -128,17 +123,9 @@ fn a_row_that_another_transaction_has_locked() {
 
 #[test]
 fn a_capped_wal_device() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
-    let trace = arena.why();
-    let _load = arena.pgbench(UPDATE);
-    let first = calm(&trace);
-    let _cap = arena.cap(&arena.wal_device, Caps { write_iops: Some(20), ..Caps::default() });
-    let lines = stall(trace, first);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup { scale: 1, ..Setup::default() })) else { return };
+    let cap = || arena.cap(&arena.wal_device, Caps { write_iops: Some(20), ..Caps::default() });
+    let (lines, totals) = disturbed(&arena, UPDATE, cap);
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::BlockThrottling);
     assert_eq!(share.file, FileKind::Wal);
@@ -158,19 +145,13 @@ fn a_capped_wal_device() {
 
 #[test]
 fn a_capped_data_device() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 4, ..Setup::default() });
-    let trace = arena.why();
-    let _load = arena
-        .pgbench("\\set aid random(1, 100000 * :scale)\nselect abalance from pgbench_accounts where aid = :aid;\n");
-    let first = calm(&trace);
-    let _cap = arena.cap(&arena.data_device, Caps { read_iops: Some(20), ..Caps::default() });
-    arena.forget_data();
-    let lines = stall(trace, first);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup { scale: 4, ..Setup::default() })) else { return };
+    let load = "\\set aid random(1, 100000 * :scale)\nselect abalance from pgbench_accounts where aid = :aid;\n";
+    let (_, totals) = disturbed(&arena, load, || {
+        let cap = arena.cap(&arena.data_device, Caps { read_iops: Some(20), ..Caps::default() });
+        arena.forget_data();
+        cap
+    });
     let share = largest(&totals);
     assert_eq!(share.cause, Cause::BlockThrottling);
     assert_eq!(share.file, FileKind::Data);
@@ -180,10 +161,7 @@ fn a_capped_data_device() {
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn a_long_call_while_the_others_go_on() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 4, ..Setup::default() });
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup { scale: 4, ..Setup::default() })) else { return };
     let trace = arena.why();
     let _load = arena.pgbench("select count(*) from generate_series(1, 3000);\n");
     let first = calm(&trace);
@@ -208,10 +186,7 @@ fn a_long_call_while_the_others_go_on() {
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn without_ebpf_samples_tell_of_wal() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 1, ..Setup::default() });
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup { scale: 1, ..Setup::default() })) else { return };
     let _load = arena.pgbench(UPDATE);
     let _cap = arena.cap(&arena.wal_device, Caps { write_iops: Some(20), ..Caps::default() });
     let trace = Trace::start(arena.target(), |target, stop, take| {
@@ -239,10 +214,8 @@ fn without_ebpf_samples_tell_of_wal() {
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn a_surge_of_full_page_images() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { scale: 2, settings: &[("shared_buffers", "128MB")], ..Setup::default() });
+    let setup = Setup { scale: 2, settings: &[("shared_buffers", "128MB")], ..Setup::default() };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
     // Ten pages per transaction: images make its WAL more than ten times as large.
     let mut script = String::new();
     for number in 0..10 {
@@ -271,69 +244,42 @@ fn a_surge_of_full_page_images() {
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn a_journal_that_a_capped_neighbour_holds_up() {
-    if !arena::can_run() {
-        return;
-    }
     // With these settings a backend fsyncs a new table's file itself, at commit.
-    let arena = Arena::new(&Setup {
+    let setup = Setup {
         // Blocks are allocated when written, as in ext3: the neighbour's data belong to the journal's transaction at once.
         mount_options: Some(c"nodelalloc"),
         settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
-    });
-    let trace = arena.why();
-    let _load = arena.pgbench(NEW_TABLES);
-    let first = calm(&trace);
-    let neighbour = arena.neighbour(20);
-    let lines = stall(trace, first);
-    drop(neighbour);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
+    };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
+    let (_, totals) = disturbed(&arena, NEW_TABLES, || arena.neighbour(20));
     assert_eq!(largest(&totals).cause, Cause::Journal);
 }
 
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn dirty_page_throttling() {
-    if !arena::can_run() {
-        return;
-    }
     // Backends write their buffers themselves: few of them, and nobody else does.
-    let arena = Arena::new(&Setup {
-        scale: 10,
-        settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")],
-        ..Setup::default()
+    let setup =
+        Setup { scale: 10, settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")], ..Setup::default() };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
+    let (_, totals) = disturbed(&arena, UPDATE, || {
+        (arena.limit_dirty_data(), arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() }))
     });
-    let trace = arena.why();
-    let _load = arena.pgbench(UPDATE);
-    let first = calm(&trace);
-    let limit = arena.limit_dirty_data();
-    let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
-    let lines = stall(trace, first);
-    drop(limit);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
     assert_eq!(largest(&totals).cause, Cause::DirtyThrottling);
 }
 
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn the_log_of_xfs_on_a_capped_device() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup {
+    let setup = Setup {
         data: FsType::Xfs,
         settings: &[("wal_level", "minimal"), ("max_wal_senders", "0"), ("wal_skip_threshold", "0")],
         ..Setup::default()
-    });
-    let trace = arena.why();
-    let _load = arena.pgbench(NEW_TABLES);
-    let first = calm(&trace);
-    let _cap = arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
-    let lines = stall(trace, first);
-    check_sums(&lines);
-    let totals = stalled(&lines, first);
+    };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
+    let cap = || arena.cap(&arena.data_device, Caps { write_iops: Some(20), ..Caps::default() });
+    let (_, totals) = disturbed(&arena, NEW_TABLES, cap);
     let log: f64 = totals.shares.iter().filter(|share| share.cause == Cause::XfsLog).map(|share| share.seconds).sum();
     assert!(log > 0.0, "{:?}", totals.shares);
 }
@@ -343,10 +289,8 @@ fn the_log_of_xfs_on_a_capped_device() {
 #[test]
 #[ignore = "long; make test-trace-verdicts"]
 fn a_convoy_at_a_lightweight_lock() {
-    if !arena::can_run() {
-        return;
-    }
-    let arena = Arena::new(&Setup { settings: &[("max_prepared_transactions", "220")], ..Setup::default() });
+    let setup = Setup { settings: &[("max_prepared_transactions", "220")], ..Setup::default() };
+    let Some(arena) = arena::can_run().then(|| Arena::new(&setup)) else { return };
     arena.sql("create table t(n int)");
     let held: String = (0..200)
         .map(|number| format!("begin; insert into t values (1); prepare transaction 'held {number}';\n"))

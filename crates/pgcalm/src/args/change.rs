@@ -27,10 +27,9 @@ impl ChangeArgs {
     /// Fails if there is nobody to be asked.
     pub(crate) fn check(self) -> anyhow::Result<()> {
         if self.apply && !self.yes && !io::stdin().is_terminal() {
-            return Err(Failure::Usage(
+            anyhow::bail!(Failure::Usage(
                 "--apply asks before it changes anything, and standard input is no terminal; give --yes".to_string(),
-            )
-            .into());
+            ));
         }
         Ok(())
     }

@@ -51,9 +51,7 @@ impl fmt::Display for Found {
 impl FailOnArg {
     /// An error if any of `found` is as bad as was said.
     pub(crate) fn judge(self, found: impl IntoIterator<Item = Severity>) -> Result<(), Found> {
-        let Some(fail_on) = self.fail_on else {
-            return Ok(());
-        };
+        let Some(fail_on) = self.fail_on else { return Ok(()) };
         let severity = Severity::from(fail_on);
         // Worst comes first.
         let count = found.into_iter().filter(|found| *found <= severity).count();

@@ -15,9 +15,7 @@ fn help(verb: &[&str]) -> String {
 
 /// Verbs of a help, `help` itself left out.
 fn verbs(help: &str) -> Vec<&str> {
-    let Some((_, list)) = help.split_once("\nCommands:\n") else {
-        return Vec::new();
-    };
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     list.lines()
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')))
@@ -45,9 +43,7 @@ fn all() -> Vec<(String, String)> {
 
 /// Exit codes that a help lists.
 fn exit_codes(help: &str) -> Vec<(u8, String)> {
-    let Some((_, list)) = help.split_once("Exit codes:\n") else {
-        return Vec::new();
-    };
+    let Some((_, list)) = help.split_once("Exit codes:\n") else { return Vec::new() };
     let mut found: Vec<(u8, String)> = Vec::new();
     for line in list.lines().take_while(|line| !line.is_empty()) {
         let line = line.trim();

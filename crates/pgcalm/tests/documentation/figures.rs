@@ -223,9 +223,7 @@ fn rows_of_the_readme() -> Vec<Row> {
             continue;
         }
         let links = markdown::links(line);
-        let Some((path, anchor)) = links.first().and_then(|link| link.split_once('#')) else {
-            continue;
-        };
+        let Some((path, anchor)) = links.first().and_then(|link| link.split_once('#')) else { continue };
         if heads.len() == cells.len() && is_of_results(path) {
             let section =
                 markdown::section(&text(path), anchor).unwrap_or_else(|| panic!("README.md: {path}#{anchor}"));

@@ -98,6 +98,21 @@ fn the_page_on_trouble_has_all_of_them() {
     hold_table("docs/reference/lab-trouble.md", &table);
 }
 
+/// The lab's unit tests compile and use it.
+#[test]
+fn the_made_up_scenario_is_the_file() {
+    let page = text("CONTRIBUTING.md");
+    let (before, rest) = page.split_once("+            Naps(naps),\n").unwrap();
+    let (shown, after) = rest.split_once("```\n").unwrap();
+    let file: String = text("crates/pgcalm-lab/src/naps.rs").lines().map(|line| format!("+{line}\n")).collect();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(project().join("CONTRIBUTING.md"), format!("{before}+            Naps(naps),\n{file}```\n{after}"))
+            .unwrap();
+    } else {
+        assert_eq!(shown, file, "CONTRIBUTING.md: {UPDATE}");
+    }
+}
+
 #[test]
 fn the_readme_is_short() {
     let words = text("README.md").split_whitespace().count();

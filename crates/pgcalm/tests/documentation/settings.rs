@@ -135,9 +135,7 @@ fn settings() -> Vec<Setting> {
     let source = Source::read();
     let mut found = Vec::new();
     for call in source.0.split("DefineCustom").skip(1) {
-        let Some((kind, rest)) = call.split_once("Variable(") else {
-            continue;
-        };
+        let Some((kind, rest)) = call.split_once("Variable(") else { continue };
         let arguments = arguments(rest);
         if !["Bool", "Int", "Real", "Enum", "String"].contains(&kind) {
             continue;

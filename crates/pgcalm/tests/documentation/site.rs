@@ -80,9 +80,7 @@ fn pages_that_sources_name_are_there() {
         if source.starts_with("bench/results") || source.ends_with("documentation/site.rs") {
             continue;
         }
-        let Ok(text) = std::fs::read_to_string(project().join(&source)) else {
-            continue;
-        };
+        let Ok(text) = std::fs::read_to_string(project().join(&source)) else { continue };
         for page in named_pages(&text) {
             named.insert(page.to_string());
             if !project().join(page).is_file() {

@@ -10,7 +10,7 @@ use pgcalm_host::{HostRoot, block_device};
 use pgcalm_testkit::need;
 use serde_json::Value;
 
-use lab_run::{Dir, lab, patiently};
+use lab_run::{Dir, lab, patiently, words};
 
 #[test]
 fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
@@ -20,20 +20,7 @@ fn a_power_cut_tells_an_archiver_that_syncs_from_one_that_does_not() {
     let dir = Dir::new("archive");
     let json = dir.0.join("report.json");
     let html = dir.0.join("report.html");
-    let arguments = [
-        "run",
-        "archive",
-        "--archivers",
-        "cp,cp-sync",
-        "--files",
-        "6",
-        "--segment-size",
-        "1MB",
-        "--seconds",
-        "5",
-        "--clients",
-        "2",
-    ];
+    let arguments = words("run archive --archivers cp,cp-sync --files 6 --segment-size 1MB --seconds 5 --clients 2");
     let mut command = lab(&arguments, &dir.0);
     command.arg("--json").arg(&json).arg("--html").arg(&html);
     let output = patiently(&mut command);

@@ -13,7 +13,7 @@ use pgcalm_lab::guard::report::{Report, holds};
 use pgcalm_testkit::programs::bindir;
 use pgcalm_testkit::{module_directory, need};
 
-use lab_run::{Dir, Running, lab, leftovers};
+use lab_run::{Dir, Running, lab, leftovers, words};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -44,22 +44,15 @@ fn guard(dir: &Path, options: &[&str]) -> (Option<i32>, String, Report) {
 
 #[test]
 fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("guard");
+    let Some(dir) = can_run().then(|| Dir::with_tables("guard")) else { return };
     // The table's pages are more than the WAL volume holds: logged whole once after a checkpoint's start, they fill it, unless that
     // checkpoint ends. At 100 operations per second it does not.
     let (code, last, report) = guard(
         &dir.0,
-        &[
-            "--rows=3000000",
-            "--shared-buffers=32MB",
-            "--data-iops=100",
-            "--wal-size=256MB",
-            "--max-wal-size=64MB",
-            "--seconds=15",
-        ],
+        &words(
+            "--rows=3000000 --shared-buffers=32MB --data-iops=100 --wal-size=256MB \
+         --max-wal-size=64MB --seconds=15",
+        ),
     );
     assert_eq!(code, Some(0), "{last}");
     let names: Vec<&str> = report.cases.iter().map(|case| case.name.as_str()).collect();
@@ -82,22 +75,13 @@ fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
 
 #[test]
 fn a_run_without_overload_fails_and_has_the_other_cases_all_the_same() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("guard-idle");
+    let Some(dir) = can_run().then(|| Dir::with_tables("guard-idle")) else { return };
     let (code, last, report) = guard(
         &dir.0,
-        &[
-            "--cases=stock,paced,idle",
-            "--rows=20000",
-            "--data-iops=none",
-            "--seconds=3",
-            "--rates=50",
-            "--paced-seconds=3",
-            "--pairs=1",
-            "--idle-seconds=3",
-        ],
+        &words(
+            "--cases=stock,paced,idle --rows=20000 --data-iops=none --seconds=3 --rates=50 \
+         --paced-seconds=3 --pairs=1 --idle-seconds=3",
+        ),
     );
     assert_eq!(code, Some(1), "{last}");
     assert!(last.contains("prove nothing"), "{last}");

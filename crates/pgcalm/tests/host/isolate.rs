@@ -106,6 +106,13 @@ impl Place {
             _remains: Remains(directory),
         }
     }
+
+    /// With everything in it gone.
+    fn end(self) {
+        let directory = self.directory.clone();
+        drop(self);
+        fs::remove_dir(directory).unwrap();
+    }
 }
 
 impl Drop for Place {
@@ -306,9 +313,7 @@ fn groups(hierarchy: &Hierarchy, server: &Server) -> Vec<PathBuf> {
 
 #[test]
 fn a_limit_holds_for_one_instance_until_it_is_cleared() {
-    let Some(hierarchy) = hierarchy() else {
-        return;
-    };
+    let Some(hierarchy) = hierarchy() else { return };
     let place = Place::new("limit");
     let (one, two) = (Server::start(&place, "one"), Server::start(&place, "two"));
     for server in [&one, &two] {
@@ -367,17 +372,12 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
     let again = one.commits();
     assert!(again > limited * 3.0, "{again} against {limited}");
     drop((one, two));
-    let directory = place.directory.clone();
-    drop(place);
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
-    fs::remove_dir(directory).unwrap();
+    place.end();
 }
 
 #[test]
 fn a_group_whose_instance_has_ended_is_cleared() {
-    let Some(hierarchy) = hierarchy() else {
-        return;
-    };
+    let Some(hierarchy) = hierarchy() else { return };
     let place = Place::new("ended");
     let server = Server::start(&place, "one");
     let data = server.data.to_str().unwrap().to_string();
@@ -390,9 +390,7 @@ fn a_group_whose_instance_has_ended_is_cleared() {
     assert!(group.exists());
     isolate(&["clear", "--instance", &data]);
     assert!(!group.exists());
-    let directory = place.directory.clone();
-    drop(place);
-    fs::remove_dir(directory).unwrap();
+    place.end();
 }
 
 /// Copies the module to where the server's user may read it; false if it was not built.
@@ -447,7 +445,5 @@ fn on_a_partition_the_limit_is_on_its_disk() {
     }
     isolate(&["clear", "--instance", data]);
     drop(server);
-    let directory = place.directory.clone();
-    drop(place);
-    fs::remove_dir(directory).unwrap();
+    place.end();
 }

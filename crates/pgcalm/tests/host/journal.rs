@@ -14,7 +14,7 @@ use pgcalm_lab::interference::report::Report;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{Dir, all_leftovers, host, lab, patiently, signal, start_until};
+use lab_run::{Dir, all_leftovers, host, lab, patiently, signal, start_until, words};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -70,25 +70,16 @@ fn read(file: &Path) -> Report {
 
 #[test]
 fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("journal");
+    let Some(dir) = can_run().then(|| Dir::new("journal")) else { return };
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let output = patiently(&mut tiny_run(
         &dir.0,
-        &[
-            "--layouts",
-            "ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate",
-            "--seconds",
-            "3",
-            "--lead",
-            "1",
-            "--json",
-            json.to_str().unwrap(),
-            "--html",
-            html.to_str().unwrap(),
-        ],
+        &words(&format!(
+            "--layouts ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate --seconds 3 --lead 0 \
+         --json {} --html {}",
+            json.display(),
+            html.display()
+        )),
     ));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -125,10 +116,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
 
 #[test]
 fn sigint_takes_everything_down() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("journal-sigint");
+    let Some(dir) = can_run().then(|| Dir::new("journal-sigint")) else { return };
     let mut child = start(&dir.0, &["--seconds", "600", "--lead", "0", "--layouts", "ext4-nodelalloc"]);
     signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -146,10 +134,7 @@ fn sigint_takes_everything_down() {
 
 #[test]
 fn clean_removes_what_kill_9_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("journal-kill9");
+    let Some(dir) = can_run().then(|| Dir::new("journal-kill9")) else { return };
     let more = ["--seconds", "3", "--lead", "3", "--layouts", "xfs-logdev"];
     let mut child = start(&dir.0, &more);
     wait_for_noise(&child);

@@ -11,15 +11,15 @@ use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{block_device, process, vm_sysctl};
 use pgcalm_lab::contest::report::CapKind;
+use pgcalm_testkit::programs::refused;
 use pgcalm_testkit::wait_for;
 use rustix::process::{Pid, Signal};
 
-use lab_run::{Dir, Running, can_run, host, lab, leftovers, sysctls};
+use lab_run::{Dir, Running, can_run, host, lab, leftovers, sysctls, words};
 
 /// A run of stock PostgreSQL on a tiny table. Devices are written over before, and for each second of load there is room.
 fn tiny_run(dir: &Path, more: &[&str]) -> Command {
-    let mut arguments = vec!["run", "checkpoint", "--rows", "20000", "--wal-size", "256MB"];
-    arguments.extend(["--contestants", "stock"]);
+    let mut arguments = words("run checkpoint --rows 20000 --wal-size 256MB --contestants stock");
     arguments.extend(more);
     lab(&arguments, dir)
 }
@@ -38,9 +38,7 @@ fn device_numbers(dir: &Path) -> Vec<String> {
 /// The caps that are set on any of `numbers`, where caps of cgroup v1 are.
 fn caps(numbers: &[String]) -> Vec<String> {
     let root = host();
-    let Some(hierarchy) = Hierarchy::of_block_io(&root).unwrap() else {
-        return Vec::new();
-    };
+    let Some(hierarchy) = Hierarchy::of_block_io(&root).unwrap() else { return Vec::new() };
     if hierarchy.version == Version::V2 {
         return Vec::new();
     }
@@ -61,25 +59,11 @@ fn assert_clean(dir: &Path, numbers: &[String]) {
 
 #[test]
 fn a_run_feels_its_caps_and_reports_what_it_measured() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("report");
+    let Some(dir) = can_run().then(|| Dir::with_tables("report")) else { return };
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let running = Running::start(tiny_run(
         &dir.0,
-        &[
-            "--seconds",
-            "6",
-            "--clients",
-            "1",
-            "--wal-iops",
-            "100",
-            "--json",
-            json.to_str().unwrap(),
-            "--html",
-            html.to_str().unwrap(),
-        ],
+        &words(&format!("--seconds 6 --clients 1 --wal-iops 100 --json {} --html {}", json.display(), html.display())),
     ));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
@@ -134,10 +118,11 @@ fn a_run_feels_its_caps_and_reports_what_it_measured() {
 /// What the report of a steady run says.
 fn steady_run(dir: &Dir, name: &str, more: &[&str]) -> pgcalm_lab::contest::report::Report {
     let json = dir.0.join(format!("{name}.json"));
-    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--cap", "none"];
-    // Other programs of the host may have much dirty.
-    arguments.extend(["--memory", "1GB", "--shared-buffers", "128MB", "--wal-size", "512MB"]);
-    arguments.extend(["--steady", "--seconds", "3", "--rows"]);
+    // With --memory, since other programs of the host may have much dirty.
+    let mut arguments = words(
+        "run checkpoint --contestants stock --cap none --memory 1GB --shared-buffers 128MB --wal-size 512MB --steady \
+         --seconds 3 --rows",
+    );
     arguments.extend(more);
     arguments.extend(["--json", json.to_str().unwrap()]);
     let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
@@ -148,10 +133,7 @@ fn steady_run(dir: &Dir, name: &str, more: &[&str]) -> pgcalm_lab::contest::repo
 #[test]
 #[ignore = "takes about a minute: make test-long"]
 fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("steady");
+    let Some(dir) = can_run().then(|| Dir::new("steady")) else { return };
     // No checkpoint is due in that time.
     let report = steady_run(&dir, "short", &["200000", "--at-most", "6"]);
     let run = &report.contestants[0].runs[0];
@@ -163,17 +145,10 @@ fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
     assert_eq!(headline, "stock: not steady: no checkpoint ended");
 
     // One checkpoint for each segment of WAL, which full-page images fill in a second or some.
-    let often = [
-        "200000",
-        "--at-most",
-        "600",
-        "--set",
-        "max_wal_size=32MB",
-        "--set",
-        "wal_compression=off",
-        "--set",
-        "checkpoint_completion_target=0.1",
-    ];
+    let often = words(
+        "200000 --at-most 600 --set max_wal_size=32MB --set wal_compression=off --set \
+     checkpoint_completion_target=0.1",
+    );
     let begun = Instant::now();
     let report = steady_run(&dir, "often", &often);
     let run = &report.contestants[0].runs[0];
@@ -193,27 +168,11 @@ fn a_steady_run_ends_after_three_checkpoints_and_one_without_them_says_so() {
 
 #[test]
 fn caps_in_the_servers_own_group_hold_its_own_writes() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("own");
+    let Some(dir) = can_run().then(|| Dir::with_tables("own")) else { return };
     let json = dir.0.join("report.json");
     let mut running = Running::start(tiny_run(
         &dir.0,
-        &[
-            "--seconds",
-            "6",
-            "--clients",
-            "1",
-            "--wal-iops",
-            "100",
-            "--cap-in",
-            "own",
-            "--drain",
-            "none",
-            "--json",
-            json.to_str().unwrap(),
-        ],
+        &words(&format!("--seconds 6 --clients 1 --wal-iops 100 --cap-in own --drain none --json {}", json.display())),
     ));
     running.wait_for("measuring");
     thread::sleep(Duration::from_secs(2));
@@ -234,13 +193,12 @@ fn caps_in_the_servers_own_group_hold_its_own_writes() {
 
 #[test]
 fn a_rate_is_what_clients_begin_at_most() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("rate");
+    let Some(dir) = can_run().then(|| Dir::with_tables("rate")) else { return };
     let json = dir.0.join("report.json");
-    let running =
-        Running::start(tiny_run(&dir.0, &["--seconds", "6", "--rate", "40", "--json", json.to_str().unwrap()]));
+    let running = Running::start(tiny_run(
+        &dir.0,
+        &["--seconds", "6", "--rate", "40", "--drain", "none", "--json", json.to_str().unwrap()],
+    ));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
@@ -254,10 +212,7 @@ fn a_rate_is_what_clients_begin_at_most() {
 
 #[test]
 fn sigint_in_any_phase_takes_everything_down() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("sigint");
+    let Some(dir) = can_run().then(|| Dir::new("sigint")) else { return };
     for phase in ["loading", "making devices", "restoring", "measuring"] {
         let before = sysctls();
         let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "60", "--sysctl", "roomy"]));
@@ -280,25 +235,11 @@ fn sigint_in_any_phase_takes_everything_down() {
 
 #[test]
 fn clean_removes_what_kill_9_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("kill9");
+    let Some(dir) = can_run().then(|| Dir::new("kill9")) else { return };
     let before = sysctls();
-    let mut running = Running::start(tiny_run(
-        &dir.0,
-        &[
-            "--seconds",
-            "60",
-            "--sysctl",
-            "roomy",
-            "--data-max-io",
-            "64kB",
-            // One more mount, below the devices' files.
-            "--devices",
-            "memory",
-        ],
-    ));
+    // With --devices one more mount, below the devices' files.
+    let more = words("--seconds 60 --sysctl roomy --data-max-io 64kB --devices memory");
+    let mut running = Running::start(tiny_run(&dir.0, &more));
     running.wait_for("measuring");
     let numbers = device_numbers(&dir.0);
     assert_eq!(numbers.len(), 2);
@@ -319,10 +260,7 @@ fn clean_removes_what_kill_9_left() {
 
 #[test]
 fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("crash");
+    let Some(dir) = can_run().then(|| Dir::with_tables("crash")) else { return };
     let mut running = Running::start(tiny_run(&dir.0, &["--seconds", "60"]));
     running.wait_for("measuring");
     thread::sleep(Duration::from_secs(1));
@@ -348,34 +286,16 @@ fn a_server_that_dies_ends_the_run_with_one_line_and_a_clean_host() {
 #[test]
 #[ignore = "takes more than a minute: make test-long"]
 fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("wal-full");
+    let Some(dir) = can_run().then(|| Dir::new("wal-full")) else { return };
     let json = dir.0.join("report.json");
-    let running = Running::start(lab(
-        &[
-            "run",
-            "checkpoint",
-            "--contestants",
-            "stock",
-            // Full-page images of a million rows are as much as the volume holds, and ten operations per second are too
-            // few for the first checkpoint to end.
-            "--rows",
-            "1000000",
-            "--data-iops",
-            "10",
-            "--wal-iops",
-            "none",
-            "--wal-size",
-            "128MB",
-            "--seconds",
-            "90",
-            "--json",
-            json.to_str().unwrap(),
-        ],
-        &dir.0,
-    ));
+    // Full-page images of a million rows are as much as the volume holds, and ten operations per second are too few for the first
+    // checkpoint to end.
+    let arguments = format!(
+        "run checkpoint --contestants stock --rows 1000000 --data-iops 10 --wal-iops none --wal-size 128MB --seconds 90 \
+         --json {}",
+        json.display()
+    );
+    let running = Running::start(lab(&words(&arguments), &dir.0));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0, &[]);
@@ -395,10 +315,7 @@ fn a_wal_volume_that_runs_full_is_a_result_and_no_error() {
 
 #[test]
 fn a_setting_that_the_server_refuses_is_shown_in_the_servers_words() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("setting");
+    let Some(dir) = can_run().then(|| Dir::with_tables("setting")) else { return };
     let (status, last) = Running::start(tiny_run(&dir.0, &["--set", "no_such_setting=1"])).end();
     assert_eq!(status.code(), Some(1), "{last}");
     assert!(last.contains("no_such_setting"), "{last}");
@@ -426,9 +343,5 @@ fn without_root_a_run_says_at_once_what_it_needs() {
 }
 
 fn without_root(mut command: Command) {
-    let output = command.args(["lab", "run", "checkpoint", "--quick"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains("root"), "{stderr}");
+    assert!(refused(command.args(["lab", "run", "checkpoint", "--quick"]), 3).contains("root"));
 }

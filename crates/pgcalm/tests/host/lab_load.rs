@@ -11,17 +11,17 @@ use pgcalm_lab::contest::report::{Report, TransactionSource};
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{Dir, host, lab, patiently, signal, start_until};
+use lab_run::{Dir, host, lab, patiently, signal, start_until, words};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
     need::met("loads of the lab", &[need::ROOT, need::ANY_SERVER])
 }
 
-/// A run of stock PostgreSQL for five seconds.
+/// A run of stock PostgreSQL for five seconds; without caps, so that nothing is left to be drained.
 fn run(dir: &Path, load: &[&str]) -> Output {
-    let mut arguments = vec!["run", "checkpoint", "--contestants", "stock", "--seconds", "5", "--rows", "20000"];
-    arguments.extend(["--wal-size", "512MB"]);
+    let fixed = "run checkpoint --contestants stock --seconds 5 --rows 20000 --wal-size 512MB --cap none --drain none";
+    let mut arguments = words(fixed);
     arguments.extend(load);
     patiently(&mut lab(&arguments, dir))
 }
@@ -66,10 +66,7 @@ const SYSBENCH: &str = "sysbench oltp_write_only --db-driver=pgsql --pgsql-host=
 
 #[test]
 fn sysbench_is_prepared_once_and_counted_in_the_server() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("sysbench");
+    let Some(dir) = can_run().then(|| Dir::new("sysbench")) else { return };
     let prepare = format!("{SYSBENCH} prepare");
     let load = format!("{SYSBENCH} --report-interval=1 run");
     let (report, shown) = report(&dir.0, &["--prepare", &prepare, "--load", &load, "--keep"]);
@@ -95,10 +92,7 @@ fn sysbench_is_prepared_once_and_counted_in_the_server() {
 
 #[test]
 fn tpcb_makes_whole_branches() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("tpcb");
+    let Some(dir) = can_run().then(|| Dir::new("tpcb")) else { return };
     let (report, shown) = report(&dir.0, &["--load", "tpcb"]);
     assert_eq!(report.settings["load"], "tpcb");
     assert_eq!(report.settings["rows"], 100_000);
@@ -117,10 +111,7 @@ fn major() -> String {
 
 #[test]
 fn tpcc_and_read70_pass() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("tpcc");
+    let Some(dir) = can_run().then(|| Dir::with_tables("tpcc")) else { return };
     for load in ["tpcc", "read70"] {
         let (report, _) = report(&dir.0, &["--load", load]);
         assert_eq!(report.settings["load"], load);
@@ -131,10 +122,7 @@ fn tpcc_and_read70_pass() {
 
 #[test]
 fn a_script_has_the_tables_of_its_preparation() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("script");
+    let Some(dir) = can_run().then(|| Dir::new("script")) else { return };
     let script = dir.0.join("mine.sql");
     fs::write(&script, "\\set id random(1, :rows)\nupdate mine set n = n + 1 where id = :id;\n").unwrap();
     let arguments = ["--load", script.to_str().unwrap()];
@@ -156,10 +144,7 @@ fn a_script_has_the_tables_of_its_preparation() {
 
 #[test]
 fn a_command_that_fails_or_does_nothing_is_named_with_its_last_words() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("fails");
+    let Some(dir) = can_run().then(|| Dir::with_tables("fails")) else { return };
     for (load, code, words) in [
         (
             "sh -c 'echo first >&2; echo \"no such scenario\" >&2; exit 4'",
@@ -197,10 +182,7 @@ fn marked(mark: &str) -> Vec<i32> {
 
 #[test]
 fn clean_ends_a_command_that_kill_9_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("left");
+    let Some(dir) = can_run().then(|| Dir::with_tables("left")) else { return };
     // What it starts goes elsewhere, to a session of its own.
     let mark = format!("86{}", std::process::id());
     let load = format!("sh -c 'cd /; setsid sleep {mark} & wait'");

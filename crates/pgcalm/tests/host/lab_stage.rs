@@ -15,7 +15,7 @@ use pgcalm_lab::contest::report::CapKind;
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
-use lab_run::{Dir, Running, host, lab, leftovers, patiently};
+use lab_run::{Dir, Running, host, lab, leftovers, patiently, words};
 
 /// 300 operations per second for reads and writes together.
 const VOLUME: &str = "custom:iops=300,bandwidth=20MB,io_size=256kB";
@@ -31,24 +31,11 @@ fn can_run() -> bool {
 
 /// A run of stock PostgreSQL on a tiny table, in the memory of a small host.
 fn run_on_volume(dir: &Path, more: &[&str]) -> Command {
-    let mut arguments = vec![
-        "run",
-        "checkpoint",
-        "--volume",
-        VOLUME,
-        "--memory",
-        "1GB",
-        "--shared-buffers",
-        "32MB",
-        "--rows",
-        "20000",
-        "--wal-size",
-        "300MB",
-        "--contestants",
-        "stock",
-        "--drain",
-        "none",
-    ];
+    let fixed = format!(
+        "run checkpoint --volume {VOLUME} --memory 1GB --shared-buffers 32MB --rows 20000 \
+     --wal-size 300MB --contestants stock --drain none"
+    );
+    let mut arguments = words(&fixed);
     arguments.extend(more);
     lab(&arguments, dir)
 }
@@ -56,9 +43,7 @@ fn run_on_volume(dir: &Path, more: &[&str]) -> Command {
 /// Control groups of labs, whoever made them.
 fn groups_of_labs() -> Vec<String> {
     let root = host();
-    let Some(hierarchy) = Hierarchy::of_memory(&root).unwrap() else {
-        return Vec::new();
-    };
+    let Some(hierarchy) = Hierarchy::of_memory(&root).unwrap() else { return Vec::new() };
     fs::read_dir(root.path(&hierarchy.mountpoint))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -74,13 +59,10 @@ fn assert_clean(dir: &Path) {
 
 #[test]
 fn reads_and_writes_share_the_limits_of_a_volume() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("volume");
+    let Some(dir) = can_run().then(|| Dir::with_tables("volume")) else { return };
     let json = dir.0.join("report.json");
-    let running =
-        Running::start(run_on_volume(&dir.0, &["--seconds", "6", "--warm-up", "2", "--json", json.to_str().unwrap()]));
+    let more = format!("--seconds 6 --warm-up 2 --json {}", json.display());
+    let running = Running::start(run_on_volume(&dir.0, &words(&more)));
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
     assert_clean(&dir.0);
@@ -106,10 +88,7 @@ fn reads_and_writes_share_the_limits_of_a_volume() {
 
 #[test]
 fn what_a_killed_run_on_a_volume_has_left_is_removed_by_clean() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("volume-kill");
+    let Some(dir) = can_run().then(|| Dir::with_tables("volume-kill")) else { return };
     let mut running = Running::start(run_on_volume(&dir.0, &["--seconds", "20"]));
     running.wait_for("measuring");
     thread::sleep(Duration::from_secs(1));
@@ -123,24 +102,12 @@ fn what_a_killed_run_on_a_volume_has_left_is_removed_by_clean() {
 
 #[test]
 fn a_server_is_up_until_it_is_interrupted() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("up");
+    let Some(dir) = can_run().then(|| Dir::with_tables("up")) else { return };
     let mut running = Running::start(lab(
-        &[
-            "up",
-            "--volume",
-            VOLUME,
-            "--rows",
-            "20000",
-            "--wal-size",
-            "300MB",
-            "--shared-buffers",
-            "32MB",
-            "--mount-options",
-            "nodelalloc,data=writeback",
-        ],
+        &words(&format!(
+            "up --volume {VOLUME} --rows 20000 --wal-size 300MB --shared-buffers 32MB --mount-options \
+         nodelalloc,data=writeback"
+        )),
         &dir.0,
     ));
     running.wait_for("the server is up");
@@ -182,26 +149,18 @@ fn a_server_is_up_until_it_is_interrupted() {
 
 #[test]
 fn what_the_host_does_not_have_and_nobody_knows_is_told_in_a_line() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("volume-mistakes");
+    let Some(dir) = can_run().then(|| Dir::with_tables("volume-mistakes")) else { return };
     for (more, code, expected) in [
-        (&["--memory", "900GB"][..], 3, "MiB available"),
-        (&["--volume", "gp4"], 2, "gp3"),
-        (&["--volume", "gp3", "--wal-volume", "gp3"], 2, "--layout two"),
-        (&["--volume", "gp3", "--cap", "cgroup"], 2, "--volume"),
-        (&["--volume", "gp3", "--data-iops", "100"], 2, "--volume"),
-        (&["--wal-size", "900GB"], 3, "MiB needed"),
-        (
-            &["--fs", "xfs", "--mount-options", "data=writeback", "--seconds", "3", "--wal-size", "512MB"],
-            2,
-            "xfs does not take them",
-        ),
+        ("--memory 900GB", 3, "MiB available"),
+        ("--volume gp4", 2, "gp3"),
+        ("--volume gp3 --wal-volume gp3", 2, "--layout two"),
+        ("--volume gp3 --cap cgroup", 2, "--volume"),
+        ("--volume gp3 --data-iops 100", 2, "--volume"),
+        ("--wal-size 900GB", 3, "MiB needed"),
+        ("--fs xfs --mount-options data=writeback --seconds 3 --wal-size 512MB", 2, "xfs does not take them"),
     ] {
-        let mut arguments = vec!["run", "checkpoint", "--rows", "20000"];
-        arguments.extend(["--contestants", "stock"]);
-        arguments.extend(more);
+        let mut arguments = words("run checkpoint --rows 20000 --contestants stock");
+        arguments.extend(words(more));
         let (status, last) = Running::start(lab(&arguments, &dir.0)).end();
         assert_eq!(status.code(), Some(code), "{arguments:?}: {last}");
         assert!(last.contains(expected), "{arguments:?}: {last}");

@@ -13,33 +13,18 @@ use pgcalm_host::throttle::Kind;
 use pgcalm_lab::contest::report::{Run, TroubleRun};
 use pgcalm_testkit::{module_directory, need};
 
-use lab_run::{Dir, Running, can_run, host, lab, leftovers};
+use lab_run::{Dir, Running, can_run, host, lab, leftovers, words};
 
 /// Above what this load needs; half of it is still.
 const CAP: u64 = 20_000;
 
 fn run(dir: &Path, more: &[&str]) -> Running {
-    let cap = CAP.to_string();
-    let mut arguments = vec![
-        "run",
-        "checkpoint",
-        "--rows",
-        "200000",
-        "--wal-size",
-        "1GB",
-        "--clients",
-        "2",
-        "--drain",
-        "none",
-        "--data-iops",
-        &cap,
-        "--data-bps",
-        "none",
-        "--wal-iops",
-        "none",
-    ];
-    let json = dir.join("report.json");
-    arguments.extend(["--json", json.to_str().unwrap()]);
+    let fixed = format!(
+        "run checkpoint --rows 200000 --wal-size 1GB --clients 2 --drain none --data-iops {CAP} \
+     --data-bps none --wal-iops none --json {}",
+        dir.join("report.json").display()
+    );
+    let mut arguments = words(&fixed);
     arguments.extend(more);
     Running::start(lab(&arguments, dir))
 }
@@ -82,22 +67,10 @@ fn what_is_asked_for_happens_and_the_run_goes_on() {
     let dir = Dir::with_tables("trouble");
     let mut running = run(
         &dir.0,
-        &[
-            "--seconds",
-            "12",
-            "--contestants",
-            "stock",
-            "--trouble",
-            "base-backup-fast@1",
-            "--trouble",
-            "caps-halve@2",
-            "--trouble",
-            "neighbour-syncs@1",
-            "--trouble",
-            "cpu-quota@3",
-            "--trouble",
-            "restart-in-mid-load@5",
-        ],
+        &words(
+            "--seconds 12 --contestants stock --trouble base-backup-fast@1 --trouble caps-halve@2 \
+         --trouble neighbour-syncs@1 --trouble cpu-quota@3 --trouble restart-in-mid-load@5",
+        ),
     );
     running.wait_for("measuring");
     let mut caps = Vec::new();
@@ -142,26 +115,15 @@ fn the_modules_process_is_stopped_and_stock_runs_undisturbed() {
     let dir = Dir::with_tables("trouble-module");
     let running = run(
         &dir.0,
-        &[
-            "--seconds",
-            "8",
-            "--contestants",
-            "stock,pg_calm",
-            "--module-dir",
-            module_directory().to_str().unwrap(),
-            "--trouble",
-            "worker-stopped@1",
-            "--trouble",
-            "caps-told-half",
-            "--trouble",
-            "idle-then-burst@2",
-        ],
+        &words(&format!(
+            "--seconds 8 --contestants stock,pg_calm --module-dir {} --trouble worker-stopped@1 \
+         --trouble caps-told-half --trouble idle-then-burst@2",
+            module_directory().display()
+        )),
     );
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(0), "{last}");
-    let [stock, module] = &runs(&dir.0)[..] else {
-        panic!("two runs");
-    };
+    let [stock, module] = &runs(&dir.0)[..] else { panic!("two runs") };
     for name in ["worker-stopped", "caps-told-half"] {
         let undisturbed = of(stock, name).undisturbed.as_deref();
         assert_eq!(undisturbed, Some("it has no module"), "{name}");

@@ -12,7 +12,7 @@ use pgcalm_lab::replica::report::Report;
 use pgcalm_testkit::{module_directory, need};
 use rustix::process::Signal;
 
-use lab_run::{Dir, all_leftovers, lab, patiently, signal, start_until};
+use lab_run::{Dir, all_leftovers, lab, patiently, signal, start_until, words};
 
 /// Whether they can run here; if not, says why not.
 fn can_run() -> bool {
@@ -67,10 +67,7 @@ fn namespaces(lab: u32) -> Vec<String> {
 
 #[test]
 fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("replica-link");
+    let Some(dir) = can_run().then(|| Dir::new("replica-link")) else { return };
     let more = ["--cases", "slow-link", "--seconds", "3", "--wal-size", "700MB"];
     let report = run(&dir.0, &more);
     // The link was chosen so that it is too slow.
@@ -97,27 +94,17 @@ fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
 
 #[test]
 fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
-    if !can_run() {
+    if !can_run() || !need::met("a standby with an archive", &[need::MODULE]) {
         return;
     }
-    if !need::met("a standby with an archive", &[need::MODULE]) {
-        return;
-    }
-    let module = module_directory();
     let dir = Dir::new("replica-removed");
-    let more = ["--cases", "recycled,restore", "--seconds", "5", "--wal-size", "700MB"];
-    let mut more = more.to_vec();
-    more.extend([
-        // What was not archived yet when the standby asks comes over the link, up to some 250 MiB: within half a minute.
-        "--link-bps",
-        "8MB",
-        "--module-dir",
-        module.to_str().unwrap(),
-    ]);
-    let report = run(&dir.0, &more);
-    let [recycled, restore] = &report.cases[..] else {
-        panic!("{:?}", report.cases);
-    };
+    // What was not archived yet when the standby asks comes over the link, up to some 250 MiB: within half a minute.
+    let more = format!(
+        "--cases recycled,restore --seconds 5 --wal-size 700MB --link-bps 8MB --module-dir {}",
+        module_directory().display()
+    );
+    let report = run(&dir.0, &words(&more));
+    let [recycled, restore] = &report.cases[..] else { panic!("{:?}", report.cases) };
     let removed = |case: &pgcalm_lab::replica::report::Case| {
         let error = case.receiver_error.as_ref();
         error.is_some_and(|error| error.message.contains("has already been removed"))
@@ -139,28 +126,11 @@ fn a_standby_whose_wal_was_recycled_comes_back_only_with_an_archive() {
 #[test]
 #[ignore = "takes most of a minute: make test-long"]
 fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("replica-kept");
-    let more = [
-        "--cases",
-        "uncapped,keep",
-        "--seconds",
-        "4",
-        "--wal-size",
-        "700MB",
-        // More than the device takes: nothing of it goes.
-        "--keep-size",
-        "700MB",
-        // As slow as where the segment is gone without.
-        "--link-bps",
-        "8MB",
-    ];
+    let Some(dir) = can_run().then(|| Dir::new("replica-kept")) else { return };
+    // More is kept than the device takes, so that nothing of it goes; the link is as slow as where the segment is gone without.
+    let more = words("--cases uncapped,keep --seconds 4 --wal-size 700MB --keep-size 700MB --link-bps 8MB");
     let report = run(&dir.0, &more);
-    let [uncapped, keep] = &report.cases[..] else {
-        panic!("{:?}", report.cases);
-    };
+    let [uncapped, keep] = &report.cases[..] else { panic!("{:?}", report.cases) };
     let lifted = uncapped.caps_lifted_s.unwrap();
     assert!(lifted >= 2.0, "{lifted}");
     assert!(uncapped.catch_up_s.is_some(), "{uncapped:?}");
@@ -179,27 +149,12 @@ fn a_standby_catches_up_under_load_or_from_what_wal_keep_size_kept() {
 #[test]
 #[ignore = "takes most of a minute: make test-long"]
 fn timeouts_end_the_connection_of_a_standby_whose_device_takes_next_to_nothing() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("replica-timeout");
+    let Some(dir) = can_run().then(|| Dir::new("replica-timeout")) else { return };
     // A segment takes a quarter of a minute, the timeout is a second.
-    let more = [
-        "--cases",
-        "capped",
-        "--seconds",
-        "6",
-        "--catch-up",
-        "10",
-        "--wal-iops",
-        "4",
-        "--wal-size",
-        "700MB",
-        "--set",
-        "wal_sender_timeout=1s",
-        "--patience",
-        "2",
-    ];
+    let more = words(
+        "--cases capped --seconds 6 --catch-up 10 --wal-iops 4 --wal-size 700MB --set \
+     wal_sender_timeout=1s --patience 2",
+    );
     let report = run(&dir.0, &more);
     let heartbeat = report.cases[0].heartbeat.as_ref().unwrap();
     assert!(heartbeat.sender_timeouts > 0, "{heartbeat:?}");
@@ -210,10 +165,7 @@ fn timeouts_end_the_connection_of_a_standby_whose_device_takes_next_to_nothing()
 
 #[test]
 fn sigint_takes_everything_down_and_clean_what_kill_9_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("replica-signals");
+    let Some(dir) = can_run().then(|| Dir::new("replica-signals")) else { return };
     let mut child = start(&dir.0);
     assert_eq!(namespaces(child.id()).len(), 2);
     signal(&child, Signal::INT);

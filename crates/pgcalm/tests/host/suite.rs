@@ -9,7 +9,7 @@ use std::{fs, thread};
 
 use pgcalm_lab::document::Document;
 use pgcalm_lab::suite::report::Report;
-use pgcalm_testkit::{need, wait_for};
+use pgcalm_testkit::{need, programs, wait_for};
 use rustix::process::Signal;
 
 use lab_run::{Dir, patiently, signal};
@@ -20,6 +20,8 @@ title = "Tiny rows"
 rows = 20000
 wal-size = "512MB"
 contestants = ["stock"]
+cap = "none"
+drain = "none"
 [[matrix]]
 [matrix.axes]
 seconds = [3, 4]
@@ -77,10 +79,7 @@ fn document(file: &Path) -> Report {
 
 #[test]
 fn results_stay_and_only_what_is_missing_is_run() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("suite");
+    let Some(dir) = can_run().then(|| Dir::with_tables("suite")) else { return };
     let at = |name: &str| dir.0.join(name);
     let (json, html, markdown) = (at("suite.json"), at("suite.html"), at("suite.md"));
     fs::write(at("suite.toml"), SUITE).unwrap();
@@ -127,10 +126,7 @@ fn results_stay_and_only_what_is_missing_is_run() {
 
 #[test]
 fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("suite-sigint");
+    let Some(dir) = can_run().then(|| Dir::with_tables("suite-sigint")) else { return };
     let text = SUITE
         .replace("[3, 4]", "[3, 60]")
         .replace("[[row]]\nname = \"broken\"\nseconds = 3\nset = [\"max_wal_size=nonsense\"]\n", "");
@@ -156,10 +152,7 @@ fn an_interrupt_ends_the_suite_and_what_is_there_stays() {
 fn refused(text: &str, more: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("suite.toml"), text).unwrap();
-    let output = suite(dir.path(), more).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let said = programs::refused(&mut suite(dir.path(), more), 2);
     assert!(!dir.path().join("results").exists());
     said
 }

@@ -112,10 +112,7 @@ fn assert_clean(dir: &Path, pools: &[String]) {
 
 #[test]
 fn a_run_reports_every_instance() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("tenants");
+    let Some(dir) = can_run().then(|| Dir::with_tables("tenants")) else { return };
     let (json, html) = (dir.0.join("report.json"), dir.0.join("report.html"));
     let messages = dir.0.join("messages");
     let command =
@@ -128,9 +125,7 @@ fn a_run_reports_every_instance() {
     let Document::Tenants(report) = pgcalm_lab::document::read(&fs::read_to_string(&json).unwrap()).unwrap() else {
         panic!("not a document of tenants");
     };
-    let [stock] = &report.contestants[..] else {
-        panic!("{} contestants", report.contestants.len());
-    };
+    let [stock] = &report.contestants[..] else { panic!("{} contestants", report.contestants.len()) };
     assert_eq!(stock.instances.len(), 2);
     for instance in &stock.instances {
         assert!(instance.tps_mean > 0.0, "{instance:?}");
@@ -221,10 +216,7 @@ fn instance_limits(pid: u32) -> Vec<(String, String, [Vec<String>; 2])> {
 
 #[test]
 fn sigint_and_kill_9_leave_nothing_behind() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::with_tables("tenants-end");
+    let Some(dir) = can_run().then(|| Dir::with_tables("tenants-end")) else { return };
     let messages = dir.0.join("messages");
     for signal in [Signal::INT, Signal::KILL] {
         let options = ["--seconds", "600", "--instance-memory", "96MB", "--instance-cpus", "0.5"];

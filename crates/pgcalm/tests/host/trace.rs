@@ -12,7 +12,8 @@ use std::{fs, thread};
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
-use pgcalm_testkit::{programs, wait_for};
+use pgcalm_testkit::server::Server;
+use pgcalm_testkit::{of_kind, programs, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::locks::report::LockClass;
@@ -20,16 +21,10 @@ use pgcalm_trace::report::EndReason;
 use pgcalm_trace::usdt::notes::Notes;
 use rustix::process::{Pid, Signal};
 
-use trace_server::{Server, Trace, can_run, host};
+use trace_server::{Trace, can_run, host, launch, logged};
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            checkpoint::Line::Checkpoint(checkpoint) => Some(&**checkpoint),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, checkpoint::Line::Checkpoint).map(|checkpoint| &**checkpoint).collect()
 }
 
 fn assert_nothing_missing_or_dropped(start: &checkpoint::Line, end: &checkpoint::Line) {
@@ -45,16 +40,16 @@ fn assert_nothing_missing_or_dropped(start: &checkpoint::Line, end: &checkpoint:
 #[test]
 fn counts_are_those_of_log_checkpoints_and_strace() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CHECKPOINT");
-    let before = server.logged("checkpoint complete", "wrote ").len();
+    let before = logged(&server, "checkpoint complete", "wrote ").len();
     let trace = Trace::start(
         &server,
         "checkpoint",
         &["--count", "2", "--around", "0", "--per-buffer", "--files", "--connect", ""],
     );
     let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
-    let calls = server.dir.path().join("strace");
+    let calls = server.directory().join("strace");
     let mut strace = Command::new("strace")
         .args(["-qq", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", &checkpointer, "-o"])
         .arg(&calls)
@@ -77,7 +72,7 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
     assert_nothing_missing_or_dropped(&lines[0], lines.last().unwrap());
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 2);
-    let logged = |key: &str| server.logged("checkpoint complete", key)[before..].to_vec();
+    let logged = |key: &str| logged(&server, "checkpoint complete", key)[before..].to_vec();
     let values = |value: fn(&checkpoint::Checkpoint) -> u64| -> Vec<u64> {
         found.iter().map(|checkpoint| value(checkpoint)).collect()
     };
@@ -136,15 +131,15 @@ fn counts_are_those_of_log_checkpoints_and_strace() {
 #[test]
 fn transactions_are_counted_exactly() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     let trace = Trace::start(&server, "checkpoint", &["--around", "300"]);
     let statements: String = (0..50).map(|_| "SELECT 1; ").collect();
     // One transaction per statement, unlike one -c with all.
-    let script = server.dir.path().join("script");
+    let script = server.directory().join("script");
     fs::write(&script, format!("{statements}\nCHECKPOINT;\n")).unwrap();
     let output = Command::new(bindir.join("psql"))
         .args(["-Xq", "-U", "postgres", "-h"])
-        .arg(server.dir.path())
+        .arg(server.directory())
         .arg("-f")
         .arg(&script)
         .output()
@@ -154,8 +149,7 @@ fn transactions_are_counted_exactly() {
     // Seconds are told of once they are over.
     thread::sleep(Duration::from_millis(2500));
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     let found = checkpoints(&lines);
     let transactions = found[0].transactions.as_ref().unwrap();
     let sum = |value: fn(&checkpoint::Second) -> u64| -> u64 { transactions.seconds.iter().map(value).sum() };
@@ -167,7 +161,7 @@ fn transactions_are_counted_exactly() {
 #[test]
 fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE locked (n int)");
     let trace = Trace::start(&server, "locks", &["--all-acquisitions", "--connect", ""]);
     let mut holder =
@@ -180,15 +174,8 @@ fn a_wait_for_a_lock_is_told_with_lock_mode_and_process_type() {
     holder.wait().unwrap();
     let oid: u32 = server.sql("SELECT 'locked'::regclass::oid").parse().unwrap();
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<locks::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let total = lines
-        .iter()
-        .find_map(|line| match line {
-            locks::Line::Total(total) => Some(total),
-            _ => None,
-        })
-        .unwrap();
+    let lines = trace.lines::<locks::Line>();
+    let total = of_kind!(lines, locks::Line::Total).next().unwrap();
     let waits: Vec<_> =
         total.locks.iter().filter(|lock| lock.class == LockClass::Heavyweight && lock.relation == Some(oid)).collect();
     assert_eq!(waits.len(), 1, "{:?}", total.locks);
@@ -224,7 +211,7 @@ fn make_wait(server: &Server) {
 #[test]
 fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE locked (n int)");
     let trace = Trace::start(&server, "locks", &["--first", "5min", "--around", "5min"]);
     make_wait(&server);
@@ -232,15 +219,8 @@ fn waits_from_a_checkpoints_start_on_are_told_apart_though_it_has_ended() {
     make_wait(&server);
     make_wait(&server);
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<locks::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let checkpoint = lines
-        .iter()
-        .find_map(|line| match line {
-            locks::Line::Checkpoint(checkpoint) => Some(checkpoint),
-            _ => None,
-        })
-        .unwrap();
+    let lines = trace.lines::<locks::Line>();
+    let checkpoint = of_kind!(lines, locks::Line::Checkpoint).next().unwrap();
     let waits = |period: &locks::Period| -> u64 {
         let locks = period.locks.iter();
         locks
@@ -313,7 +293,7 @@ fn semaphores(server: &Server) -> Vec<u16> {
 fn nothing_stays_attached_even_if_killed() {
     let Some(bindir) = can_run() else { return };
     let installation = programs::directory("pgcalm-trace-programs");
-    let server = Server::start(&copied(&bindir, installation.path()));
+    let server = launch(&copied(&bindir, installation.path()));
     assert_eq!(semaphores(&server), [0; 4]);
     for signal in [Signal::INT, Signal::KILL] {
         let trace = Trace::start(&server, "checkpoint", &[]);
@@ -331,7 +311,7 @@ fn nothing_stays_attached_even_if_killed() {
 #[test]
 fn a_server_that_ends_ends_the_trace() {
     let Some(bindir) = can_run() else { return };
-    let mut server = Server::start(&bindir);
+    let mut server = launch(&bindir);
     let trace = Trace::start(&server, "checkpoint", &["--count", "9"]);
     server.stop();
     let (lines, code, stderr) = trace.end::<checkpoint::Line>();
@@ -340,9 +320,7 @@ fn a_server_that_ends_ends_the_trace() {
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].reason, "shutdown");
-    let Some(checkpoint::Line::End(end)) = lines.last() else {
-        panic!("{lines:?}");
-    };
+    let Some(checkpoint::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
     assert_eq!(end.reason, EndReason::ServerEnded);
 }
 
@@ -353,17 +331,13 @@ fn refused(arguments: &[&str], code: i32, as_user: Option<u32>) -> String {
     if let Some(user) = as_user {
         command.uid(user).current_dir("/");
     }
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    stderr
+    programs::refused(&mut command, code)
 }
 
 #[test]
 fn the_wrong_process_is_refused_with_the_way_out() {
     let Some(bindir) = can_run() else { return };
-    let mut server = Server::start(&bindir);
+    let mut server = launch(&bindir);
     let pid = server.pid().to_string();
     let checkpointer = server.sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'");
     let own = std::process::id().to_string();
@@ -371,7 +345,7 @@ fn the_wrong_process_is_refused_with_the_way_out() {
     assert!(message.contains(&format!("of the server with pid {pid}")), "{message}");
     let message = refused(&["--instance", &own], 4, None);
     assert!(message.contains("no such server"), "{message}");
-    let data = server.dir.path().join("data");
+    let data = server.directory().join("data");
     let missing = data.join("missing");
     let missing = missing.to_str().unwrap();
     for name in [missing, "65535"] {
@@ -389,9 +363,9 @@ fn the_wrong_process_is_refused_with_the_way_out() {
 #[test]
 fn running_servers_are_found() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     let running = postmaster::running(&host()).unwrap();
     let found = running.iter().find(|found| found.process.pid == server.pid()).unwrap();
-    assert_eq!(found.data_directory, server.dir.path().join("data"));
-    assert_eq!(found.socket_directory.as_deref(), Some(server.dir.path()));
+    assert_eq!(found.data_directory, server.directory().join("data"));
+    assert_eq!(found.socket_directory.as_deref(), Some(server.directory()));
 }

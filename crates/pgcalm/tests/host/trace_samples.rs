@@ -6,12 +6,12 @@ use crate::trace_server;
 use std::fs;
 use std::process::Stdio;
 
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{of_kind, wait_for};
 use pgcalm_trace::locks::report as locks;
 use pgcalm_trace::why::report as why;
 use rustix::process::Signal;
 
-use trace_server::{Server, Trace, can_run};
+use trace_server::{Trace, can_run, launch};
 
 /// The whole lines of a trace under way.
 fn seconds(trace: &Trace) -> Vec<why::Second> {
@@ -28,7 +28,7 @@ fn seconds(trace: &Trace) -> Vec<why::Second> {
 #[test]
 fn wal_of_short_connections_is_counted_once() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE rows (n int)");
     let trace = Trace::start(&server, "why", &[]);
     // A record for each row, and few others.
@@ -44,21 +44,10 @@ fn wal_of_short_connections_is_counted_once() {
     let all = rows * connections;
     wait_for("the WAL", || records(&trace) >= all);
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<why::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let Some(why::Line::End(end)) = lines.last() else {
-        panic!("{lines:?}");
-    };
+    let lines = trace.lines::<why::Line>();
+    let Some(why::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
     assert_eq!((end.drops.events, end.drops.entries), (0, 0));
-    let sum = |value: fn(&why::Second) -> u64| -> u64 {
-        lines
-            .iter()
-            .filter_map(|line| match line {
-                why::Line::Second(second) => Some(value(second)),
-                _ => None,
-            })
-            .sum()
-    };
+    let sum = |value: fn(&why::Second) -> u64| -> u64 { of_kind!(lines, why::Line::Second).map(value).sum() };
     let counted = sum(|second| second.wal.records);
     assert!((all..all + all / 10).contains(&counted), "{counted}");
     assert!(sum(|second| second.wal.bytes) > all * 24);
@@ -69,7 +58,7 @@ fn wal_of_short_connections_is_counted_once() {
 #[test]
 fn acquisitions_are_estimated_from_slices() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CREATE TABLE rows (n int)");
     let trace = Trace::start(&server, "locks", &["--acquisitions"]);
     // Long enough for it to be drawn.
@@ -78,19 +67,10 @@ fn acquisitions_are_estimated_from_slices() {
     let status = server.psql(load).stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<locks::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let Some(locks::Line::Start(start)) = lines.first() else {
-        panic!("{lines:?}");
-    };
+    let lines = trace.lines::<locks::Line>();
+    let Some(locks::Line::Start(start)) = lines.first() else { panic!("{lines:?}") };
     assert!(start.options.iter().any(|option| option.contains("estimated")), "{:?}", start.options);
-    let total = lines
-        .iter()
-        .find_map(|line| match line {
-            locks::Line::Total(total) => Some(total),
-            _ => None,
-        })
-        .unwrap();
+    let total = of_kind!(lines, locks::Line::Total).next().unwrap();
     // How near an estimate from a few slices comes depends on what else the machine does: only that there is one.
     let acquired: u64 = total.locks.iter().filter_map(|lock| lock.acquisitions).sum();
     assert!(acquired > 0, "{:?}", total.locks);

@@ -10,26 +10,22 @@ use std::thread;
 use std::time::Duration;
 
 use nix::unistd::User;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::programs::refused;
+use pgcalm_testkit::server::Server;
+use pgcalm_testkit::{of_kind, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
 use pgcalm_trace::report::Missing;
 use pgcalm_trace::why::report as why;
 use rustix::process::{Pid, Signal};
 
-use trace_server::{Server, Trace, can_run};
+use trace_server::{Trace, can_run, launch, launch_with, logged};
 
 fn server_user() -> User {
     User::from_name("postgres").unwrap().unwrap()
 }
 
 fn checkpoints(lines: &[checkpoint::Line]) -> Vec<&checkpoint::Checkpoint> {
-    lines
-        .iter()
-        .filter_map(|line| match line {
-            checkpoint::Line::Checkpoint(checkpoint) => Some(&**checkpoint),
-            _ => None,
-        })
-        .collect()
+    of_kind!(lines, checkpoint::Line::Checkpoint).map(|checkpoint| &**checkpoint).collect()
 }
 
 fn start(lines: &[checkpoint::Line]) -> &pgcalm_trace::report::Start {
@@ -45,7 +41,7 @@ fn answers(missing: &[Missing]) -> Vec<&str> {
 
 /// What the log and nothing else has of a checkpoint.
 fn assert_is_logged(server: &Server, checkpoint: &checkpoint::Checkpoint) {
-    let last = |key: &str| *server.logged("checkpoint complete", key).last().unwrap();
+    let last = |key: &str| *logged(server, "checkpoint complete", key).last().unwrap();
     assert_eq!(checkpoint.reason, "requested");
     assert_eq!(checkpoint.flags, ["immediate", "force", "wait"]);
     assert_eq!(checkpoint.buffers.logged, Some(last("wrote ")));
@@ -57,7 +53,7 @@ fn assert_is_logged(server: &Server, checkpoint: &checkpoint::Checkpoint) {
 #[test]
 fn without_root_log_and_views_tell_less_and_it_says_so() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     server.sql("CHECKPOINT");
     let trace = Trace::start_as(
         Some(&server_user()),
@@ -70,8 +66,7 @@ fn without_root_log_and_views_tell_less_and_it_says_so() {
     let before: Option<u64> = server.query(written).status.success().then(|| server.sql(written).parse().unwrap());
     server.sql("CREATE TABLE seen AS SELECT generate_series(1, 10000) AS n");
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     let start = start(&lines);
     assert!(!start.ebpf);
     assert_eq!(start.options, ["server log", "views"]);
@@ -91,7 +86,7 @@ fn without_root_log_and_views_tell_less_and_it_says_so() {
 fn without_root_or_a_connection_the_log_is_left() {
     let Some(bindir) = can_run() else { return };
     // A collector's file, which current_logfiles names, and not the standard error.
-    let server = Server::start_with(
+    let server = launch_with(
         &bindir,
         "logging_collector = on\nlog_directory = 'collected'\nlog_destination = 'csvlog'\n",
         |command| command,
@@ -102,8 +97,7 @@ fn without_root_or_a_connection_the_log_is_left() {
         // The collector opens a new file, which has to be found.
         server.sql("SELECT pg_rotate_logfile()");
     }
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert_eq!(start(&lines).options, ["server log"]);
     assert!(answers(&start(&lines).missing).contains(&"transactions"));
     let found = checkpoints(&lines);
@@ -115,7 +109,7 @@ fn without_root_or_a_connection_the_log_is_left() {
 #[test]
 fn without_log_checkpoints_the_views_are_left() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start_with(&bindir, "log_checkpoints = off\n", |command| command);
+    let server = launch_with(&bindir, "log_checkpoints = off\n", |command| command);
     let trace = Trace::start_as(
         Some(&server_user()),
         &server,
@@ -123,8 +117,7 @@ fn without_log_checkpoints_the_views_are_left() {
         &["--count", "1", "--around", "0", "--connect", ""],
     );
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert_eq!(start(&lines).options, ["views"]);
     let found = checkpoints(&lines);
     assert_eq!(found.len(), 1);
@@ -134,7 +127,7 @@ fn without_log_checkpoints_the_views_are_left() {
 #[test]
 fn why_without_root_counts_commits_and_sees_checkpoints() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     let trace = Trace::start_as(Some(&server_user()), &server, "why", &["--connect", ""]);
     server.sql("CREATE TABLE written AS SELECT generate_series(1, 1000) AS n");
     for _ in 0..20 {
@@ -147,15 +140,8 @@ fn why_without_root_counts_commits_and_sees_checkpoints() {
     let seconds = std::fs::read_to_string(&trace.json).unwrap().lines().count();
     wait_for("two more seconds", || std::fs::read_to_string(&trace.json).unwrap().lines().count() >= seconds + 2);
     trace.signal(Signal::INT);
-    let (lines, code, stderr) = trace.end::<why::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
-    let seconds: Vec<&why::Second> = lines
-        .iter()
-        .filter_map(|line| match line {
-            why::Line::Second(second) => Some(second),
-            _ => None,
-        })
-        .collect();
+    let lines = trace.lines::<why::Line>();
+    let seconds: Vec<&why::Second> = of_kind!(lines, why::Line::Second).collect();
     let commits: u64 = seconds.iter().map(|second| second.commits).sum();
     assert!(commits > 20, "{commits}");
     let records: u64 = seconds.iter().map(|second| second.wal.records).sum();
@@ -166,9 +152,9 @@ fn why_without_root_counts_commits_and_sees_checkpoints() {
 #[test]
 fn where_the_kernel_refuses_ebpf_the_log_is_left() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     // Root in a container: the capabilities are missing, though the user id is 0.
-    let output = server.dir.path().join("refused.jsonl");
+    let output = server.directory().join("refused.jsonl");
     let mut trace = Command::new("setpriv")
         .args(["--bounding-set", "-sys_admin,-bpf,-perfmon", "--"])
         .arg(env!("CARGO_BIN_EXE_pgcalm"))
@@ -191,21 +177,13 @@ fn where_the_kernel_refuses_ebpf_the_log_is_left() {
 #[test]
 fn without_root_log_or_connection_nothing_is_left() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     let log = server.log_file().to_path_buf();
     std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o600)).unwrap();
     let user = server_user();
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["trace", "checkpoint", "--duration", "1", "--instance"])
-        .arg(server.pid().to_string())
-        .uid(user.uid.as_raw())
-        .gid(user.gid.as_raw())
-        .current_dir(server.dir.path())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.args(["trace", "checkpoint", "--duration", "1", "--instance", &server.pid().to_string()]);
+    let stderr = refused(command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.directory()), 3);
     for part in ["root", log.to_str().unwrap(), "--connect"] {
         assert!(stderr.contains(part), "{part} is not in {stderr}");
     }
@@ -228,7 +206,7 @@ impl Drop for Stopped<'_> {
 #[test]
 fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     // Files of the first trace must not be in the way of the second.
     for (user, reported) in [(Some(server_user()), false), (None, true)] {
         let trace = Trace::start_as(user.as_ref(), &server, "checkpoint", &["--around", "0", "--connect", ""]);
@@ -247,12 +225,9 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
         // Time for a look at the server.
         thread::sleep(Duration::from_millis(600));
         trace.signal(Signal::INT);
-        let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-        assert_eq!(code, Some(0), "{stderr}");
+        let lines = trace.lines::<checkpoint::Line>();
         drop(stopped);
-        let Some(checkpoint::Line::End(end)) = lines.last() else {
-            panic!("{lines:?}");
-        };
+        let Some(checkpoint::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
         let go_on = format!("kill -CONT {}", server.pid());
         assert!(end.missing.iter().any(|missing| missing.reason.contains(&go_on)), "{:?}", end.missing);
         server.sql("SELECT 1");
@@ -262,25 +237,20 @@ fn a_stopped_server_is_said_to_be_stopped_and_holds_up_nothing() {
 #[test]
 fn a_connection_to_a_stopped_server_is_refused_with_the_way_out() {
     let Some(bindir) = can_run() else { return };
-    let server = Server::start(&bindir);
+    let server = launch(&bindir);
     signal(&server, Signal::STOP);
     let stopped = Stopped(&server);
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["trace", "checkpoint", "--connect", "", "--instance"])
-        .arg(server.pid().to_string())
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.args(["trace", "checkpoint", "--connect", "", "--instance", &server.pid().to_string()]);
+    let stderr = refused(&mut command, 4);
     drop(stopped);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(4), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("kill -CONT"), "{stderr}");
 }
 
 /// A directory of the host that only the server sees, at /mnt.
 fn elsewhere(bindir: &std::path::Path) -> Server {
     let user = server_user();
-    Server::start_with(bindir, "unix_socket_directories = '/mnt'\n", |postgres| {
+    launch_with(bindir, "unix_socket_directories = '/mnt'\n", |postgres| {
         let directory = postgres.get_current_dir().unwrap().to_path_buf();
         let mut command = Command::new("unshare");
         command
@@ -308,8 +278,7 @@ fn a_server_in_another_mount_namespace_is_traced_from_the_host() {
     let trace = Trace::start(&server, "checkpoint", &["--count", "1", "--around", "0", "--connect", ""]);
     server.sql("INSERT INTO elsewhere SELECT generate_series(1, 1000)");
     server.sql("CHECKPOINT");
-    let (lines, code, stderr) = trace.end::<checkpoint::Line>();
-    assert_eq!(code, Some(0), "{stderr}");
+    let lines = trace.lines::<checkpoint::Line>();
     assert!(start(&lines).ebpf);
     assert_eq!(start(&lines).server.data_directory, "/mnt/data");
     assert_eq!(start(&lines).missing, []);

@@ -35,10 +35,7 @@ fn read(file: &Path) -> Report {
 
 #[test]
 fn no_segment_is_lost_at_any_step_but_by_the_control() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("archive-crash");
+    let Some(dir) = can_run().then(|| Dir::new("archive-crash")) else { return };
     let json = dir.0.join("report.json");
     let output =
         archive_crash(&dir.0, &["--cycles", "10", "--control", "directory"]).arg("--json").arg(&json).output().unwrap();
@@ -65,10 +62,7 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
 
 #[test]
 fn sigint_in_a_cycle_leaves_neither_stopped_processes_nor_devices() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("archive-crash-sigint");
+    let Some(dir) = can_run().then(|| Dir::new("archive-crash-sigint")) else { return };
     let mut running = Running::start(archive_crash(&dir.0, &["--cycles", "100"]));
     running.wait_for("cycle 1 of 100");
     // The server of the next cycle, whose archiver is stopped at first.

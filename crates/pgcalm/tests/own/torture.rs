@@ -83,10 +83,7 @@ const MOST_RUNS: u32 = 10;
 
 #[test]
 fn nothing_is_lost_in_crashes_but_by_the_control() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("torture");
+    let Some(dir) = can_run().then(|| Dir::new("torture")) else { return };
     let json = dir.0.join("report.json");
     let stdout = two_cycles(&dir.0, &json, &["--control"]);
     assert!(stdout.contains("control: detected loss as it must"), "{stdout}");
@@ -140,10 +137,7 @@ fn stale_blocks(dir: &Path, json: &Path, mount_options: &str) -> (u64, u64) {
 
 #[test]
 fn what_is_not_synced_may_show_deleted_files_on_ext4_with_data_writeback_only() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("torture-stale");
+    let Some(dir) = can_run().then(|| Dir::new("torture-stale")) else { return };
     let json = dir.0.join("report.json");
     assert_eq!(stale_blocks(&dir.0, &json, "data=ordered,nodelalloc"), (0, 0));
     // On a busy machine there may be no commit of the journal before the crash.
@@ -153,10 +147,7 @@ fn what_is_not_synced_may_show_deleted_files_on_ext4_with_data_writeback_only() 
 
 #[test]
 fn sigint_takes_everything_down() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("torture-sigint");
+    let Some(dir) = can_run().then(|| Dir::new("torture-sigint")) else { return };
     for wait in [wait_for_device, wait_for_load] {
         let mut child = start(torture(&dir.0, &["--fs", "xfs"]));
         wait(&dir.0);
@@ -168,10 +159,7 @@ fn sigint_takes_everything_down() {
 
 #[test]
 fn clean_removes_what_kill_9_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("torture-kill9");
+    let Some(dir) = can_run().then(|| Dir::new("torture-kill9")) else { return };
     let mut child = start(torture(&dir.0, &["--fs", "ext4"]));
     wait_for_load(&dir.0);
     signal(&child, Signal::KILL);
@@ -186,10 +174,7 @@ fn clean_removes_what_kill_9_left() {
 
 #[test]
 fn one_directory_takes_one_run() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("torture-lock");
+    let Some(dir) = can_run().then(|| Dir::new("torture-lock")) else { return };
     let mut first = start(torture(&dir.0, &["--fs", "ext4"]));
     wait_for_device(&dir.0);
     let output = torture(&dir.0, &["--cycles", "1"]).output().unwrap();

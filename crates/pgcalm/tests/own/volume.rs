@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use pgcalm_host::{block_device, mounts};
-use pgcalm_testkit::need;
+use pgcalm_testkit::{need, programs};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -139,10 +139,7 @@ fn with_ext4(device: &Loop, dir: &Dir, work: impl FnOnce(&Path)) {
 
 #[test]
 fn what_is_written_is_read_back_by_the_next_volume_on_the_image() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("volume-data");
+    let Some(dir) = can_run().then(|| Dir::new("volume-data")) else { return };
     let text: Vec<u8> = (0..3_000_001_u32).map(|n| (n / 7) as u8).collect();
     let mut volume = Controlled::start(&dir, "gp3");
     assert_eq!(volume.ask("limits on"), "ok");
@@ -166,10 +163,7 @@ fn what_is_written_is_read_back_by_the_next_volume_on_the_image() {
 
 #[test]
 fn requests_count_as_the_provider_counts_them() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("volume-counts");
+    let Some(dir) = can_run().then(|| Dir::new("volume-counts")) else { return };
     let mut volume = Controlled::start(&dir, "gp3");
     assert_eq!(volume.ask("limits on"), "ok");
     let file = OpenOptions::new().read(true).write(true).open(volume.file()).unwrap();
@@ -200,10 +194,7 @@ fn requests_count_as_the_provider_counts_them() {
 
 #[test]
 fn a_volume_goes_on_when_nobody_steers_it_any_more_and_ends_when_unmounted() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("volume-orphan");
+    let Some(dir) = can_run().then(|| Dir::new("volume-orphan")) else { return };
     let mut volume = Controlled::start(&dir, "gp3");
     assert_eq!(volume.ask("limits on"), "ok");
     drop(volume.input.take());
@@ -228,13 +219,8 @@ fn a_volume_goes_on_when_nobody_steers_it_any_more_and_ends_when_unmounted() {
 
 #[test]
 fn a_profile_that_there_is_not_is_answered_with_those_that_there_are() {
-    let output = Command::new(env!("CARGO_BIN_EXE_pgcalm"))
-        .args(["lab", "volume", "--profile", "gp9", "--size", "1GB"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(text.lines().count(), 1, "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    let text = programs::refused(command.args(["lab", "volume", "--profile", "gp9", "--size", "1GB"]), 2);
     assert!(text.contains("there are gp2, gp3, io2"), "{text}");
     let list = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "list"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();
@@ -244,10 +230,7 @@ fn a_profile_that_there_is_not_is_answered_with_those_that_there_are() {
 /// In a mount namespace whose /dev/fuse is a device that no driver has.
 #[test]
 fn a_host_without_fuse_is_told_in_a_line_and_nothing_stays() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("no-fuse");
+    let Some(dir) = can_run().then(|| Dir::new("no-fuse")) else { return };
     let (node, work) = (dir.0.join("node"), dir.0.join("work"));
     let script = "mknod \"$1\" c 10 254 && mount --bind \"$1\" /dev/fuse && shift && exec \"$@\"";
     let output = Command::new("unshare")
@@ -288,10 +271,7 @@ fn write_cache(node: &str) -> String {
 
 #[test]
 fn the_device_keeps_to_its_limit_and_is_gone_after_sigterm() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("volume-verb");
+    let Some(dir) = can_run().then(|| Dir::new("volume-verb")) else { return };
     let work = dir.0.join("work");
     let (mut child, node) = start_verb(&work, "custom:iops=500,depth=16");
     assert_eq!(write_cache(&node), "write through");
@@ -327,10 +307,7 @@ fn the_device_keeps_to_its_limit_and_is_gone_after_sigterm() {
 
 #[test]
 fn lab_clean_takes_down_what_a_killed_volume_has_left() {
-    if !can_run() {
-        return;
-    }
-    let dir = Dir::new("volume-kill");
+    let Some(dir) = can_run().then(|| Dir::new("volume-kill")) else { return };
     let work = dir.0.join("work");
     let (mut child, _) = start_verb(&work, "gp3");
     let mount = work.join("pgcalm-volume-mount");

@@ -11,10 +11,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use pgcalm_testkit::programs::{Running, refused};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use support::Servers;
@@ -39,31 +40,16 @@ fn dashboards() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/dashboards")
 }
 
-/// A program that is ended with the test.
-struct Running {
-    child: Child,
+/// Starts a program; what it says on standard error comes line by line.
+fn start(command: &mut Command) -> (Running, impl Iterator<Item = String> + use<>) {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    (Running(child), lines.map_while(Result::ok))
 }
 
-impl Running {
-    /// Starts it; what it says on standard error comes line by line.
-    fn start(command: &mut Command) -> (Self, impl Iterator<Item = String> + use<>) {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        (Self { child }, lines.map_while(Result::ok))
-    }
-
-    fn terminate(&mut self) -> i32 {
-        let pid = Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, Signal::TERM).unwrap();
-        self.child.wait().unwrap().code().unwrap_or(-1)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn terminate(mut running: Running) -> i32 {
+    running.signal(Signal::TERM);
+    running.0.wait().unwrap().code().unwrap_or(-1)
 }
 
 /// `pgcalm export` as an ordinary user, with the address that it listens on.
@@ -73,18 +59,22 @@ fn exporter(servers: &Servers, arguments: &[String]) -> (Running, String) {
     if !program.exists() {
         fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
     }
-    let (running, mut lines) = Running::start(
-        Command::new(program)
-            .args(["export", "--interval", "1"])
-            .args(arguments)
-            .env_clear()
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .current_dir("/"),
-    );
+    let mut command = Command::new(program);
+    command.args(["export", "--interval", "1"]).args(arguments).env_clear();
+    serving(command.uid(NOBODY).gid(NOBODY).current_dir("/"))
+}
+
+/// A started exporter, and the address that it listens on.
+fn serving(command: &mut Command) -> (Running, String) {
+    let (running, mut lines) = start(command);
     let line = lines.next().expect("a line with the address");
-    let address = line.strip_prefix("pgcalm export: http://").and_then(|rest| rest.strip_suffix("/metrics"));
-    (running, address.expect(&line).to_string())
+    let address = line
+        .strip_prefix("pgcalm export: http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .unwrap_or_else(|| panic!("{line}: {:?}", lines.next()))
+        .to_string();
+    thread::spawn(|| lines.for_each(|line| eprintln!("export: {line}")));
+    (running, address)
 }
 
 /// Status, head and body of an answer.
@@ -142,9 +132,7 @@ fn dashboard_queries() -> Vec<String> {
 
 #[test]
 fn alert_rules_are_valid_and_fire_when_they_should() {
-    let Some(promtool) = prometheus("promtool") else {
-        return;
-    };
+    let Some(promtool) = prometheus("promtool") else { return };
     for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
         let output = Command::new(&promtool).args(arguments).current_dir(dashboards()).output().unwrap();
         assert!(
@@ -161,9 +149,7 @@ fn prometheus_scrapes_two_instances() {
     if !support::can_run() {
         return;
     }
-    let (Some(program), Some(promtool)) = (prometheus("prometheus"), prometheus("promtool")) else {
-        return;
-    };
+    let (Some(program), Some(promtool)) = (prometheus("prometheus"), prometheus("promtool")) else { return };
     let mut servers = Servers::new();
     let stock = servers.start("stock", &[]);
     let module = servers.has_module();
@@ -179,7 +165,7 @@ fn prometheus_scrapes_two_instances() {
     }
     let textfile = servers.own_directory("textfile", NOBODY).join("pgcalm.prom");
     let connect = |name| format!("--connect=host={} user=monitor", servers.socket(name).display());
-    let (mut exporter, address) = exporter(
+    let (exporter, address) = exporter(
         &servers,
         &[
             "--listen=127.0.0.1:0".to_string(),
@@ -210,7 +196,7 @@ fn prometheus_scrapes_two_instances() {
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
         .arg("--log.level=error");
     servers.installation.run_as(&mut command, &own);
-    let (_prometheus, lines) = Running::start(&mut command);
+    let (_prometheus, lines) = start(&mut command);
     thread::spawn(|| lines.for_each(|line| eprintln!("prometheus: {line}")));
     let api = format!("127.0.0.1:{port}");
 
@@ -260,7 +246,7 @@ fn prometheus_scrapes_two_instances() {
     let output = check.wait_with_output().unwrap();
     assert!(output.status.success(), "promtool check metrics: {}", String::from_utf8_lossy(&output.stderr));
 
-    assert_eq!(exporter.terminate(), 0);
+    assert_eq!(terminate(exporter), 0);
     assert!(!textfile.exists(), "a file that nobody keeps up to date");
     wait_for("up == 0", || query(&api, "up{job=\"pgcalm\"} == 0").filter(|found| found.len() == 1));
 }
@@ -282,14 +268,11 @@ fn alive(address: &str, state: &str, never: &str) -> Value {
 
 #[test]
 fn a_probe_learns_that_a_busy_server_is_alive() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("probed", &[]);
     servers.sql(server, "CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
     let connect = format!("--connect=host={} user=monitor", servers.socket("probed").display());
-    let (mut exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string(), connect]);
+    let (exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string(), connect]);
     wait_for("a sample", || {
         let (_, _, body) = get(&address, "/metrics", "*/*")?;
         body.lines().any(|line| line.starts_with("pgcalm_up{") && line.ends_with(" 1.0")).then_some(())
@@ -332,18 +315,15 @@ fn a_probe_learns_that_a_busy_server_is_alive() {
     let life = alive(&address, "rejecting", "up");
     assert!(life["reason"].as_str().unwrap().contains("database system"), "{life}");
     assert!(life["since_seconds"].as_f64().unwrap() > 0.0 && life["recovery_most_seconds"].is_f64(), "{life}");
-    assert_eq!(exporter.terminate(), 0);
+    assert_eq!(terminate(exporter), 0);
 }
 
 #[test]
 fn an_ordinary_user_finds_servers_by_their_sockets() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("found", &[]);
     servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
-    let (mut exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string()]);
+    let (exporter, address) = exporter(&servers, &["--listen=127.0.0.1:0".to_string()]);
     let openmetrics = "application/openmetrics-text;version=1.0.0";
     let data = servers.directory.path().join("found/data");
     let text = wait_for("the instance", || {
@@ -367,7 +347,7 @@ fn an_ordinary_user_finds_servers_by_their_sockets() {
     assert!(body.contains("# TYPE pgcalm_transactions_total counter"), "{body}");
     assert_eq!(get(&address, "/", "*/*").unwrap().0, 200);
     assert_eq!(get(&address, "/other", "*/*").unwrap().0, 404);
-    assert_eq!(exporter.terminate(), 0);
+    assert_eq!(terminate(exporter), 0);
 }
 
 /// `pgcalm export` as the package's service runs it.
@@ -378,15 +358,7 @@ fn service(unit: &unit::Unit, directory: &Path, arguments: &[String]) -> (Runnin
     }
     let mut command = unit.command(directory, &program);
     command.args(["export", "--interval=1", "--listen=127.0.0.1:0"]);
-    let (running, mut lines) = Running::start(command.args(arguments));
-    let line = lines.next().expect("a line with the address");
-    let address = line
-        .strip_prefix("pgcalm export: http://")
-        .and_then(|rest| rest.strip_suffix("/metrics"))
-        .unwrap_or_else(|| panic!("{line}: {:?}", lines.next()))
-        .to_string();
-    thread::spawn(|| lines.for_each(|line| eprintln!("export: {line}")));
-    (running, address)
+    serving(command.args(arguments))
 }
 
 /// A directory that a service sees whatever is hidden from it.
@@ -396,22 +368,22 @@ fn visible() -> tempfile::TempDir {
     directory
 }
 
-#[test]
-fn the_packages_service_exports_all_that_the_program_offers() {
-    if !support::can_run() {
-        return;
-    }
-    let directory = visible();
+/// A server with who gets its WAL, over an address of the loopback that nobody else takes the server's port on.
+fn with_receiver(net: &str) -> (Servers, Running, String) {
     let mut servers = Servers::new();
-    // An address of the loopback that nobody else takes the server's port on.
-    let host = format!("127.91.{}.4", std::process::id() % 250 + 1);
+    let host = format!("{net}.{}.4", std::process::id() % 250 + 1);
     let server = servers.start("found", &[("listen_addresses", &host)]);
     servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
     let wal = servers.own_directory("wal", servers.installation.uid);
     let mut receiver = servers.installation.command("pg_receivewal", &wal);
-    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
-    let (_receiver, _lines) = Running::start(&mut receiver);
+    let receiver = Running::start(receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal));
+    (servers, receiver, host)
+}
 
+#[test]
+fn the_packages_service_exports_all_that_the_program_offers() {
+    let Some(directory) = support::can_run().then(visible) else { return };
+    let (servers, _receiver, _) = with_receiver("127.91");
     let textfile = directory.path().join("textfile");
     fs::create_dir(&textfile).unwrap();
     std::os::unix::fs::chown(&textfile, Some(NOBODY), None).unwrap();
@@ -420,7 +392,7 @@ fn the_packages_service_exports_all_that_the_program_offers() {
     // What the unit's comment tells for --textfile.
     unit.set("ReadWritePaths", textfile.parent().unwrap().to_str().unwrap());
     let argument = format!("--textfile={}", textfile.display());
-    let (mut exporter, address) = service(&unit, directory.path(), &[argument]);
+    let (exporter, address) = service(&unit, directory.path(), &[argument]);
     let text = wait_for("the connection of who gets WAL", || {
         let (_, _, body) = get(&address, "/metrics", "*/*")?;
         let is_there = |name: &str| {
@@ -438,33 +410,23 @@ fn the_packages_service_exports_all_that_the_program_offers() {
     assert!(!missing.iter().any(|line| line.contains("replication") || line.contains("connection")), "{missing:?}");
     let mode = wait_for("the textfile", || fs::metadata(&textfile).ok()).permissions().mode();
     assert_eq!(mode & 0o777, 0o644, "{mode:o}");
-    assert_eq!(exporter.terminate(), 0);
+    assert_eq!(terminate(exporter), 0);
 }
 
 #[test]
 fn what_a_service_hides_is_missing_and_named() {
-    if !support::can_run() {
-        return;
-    }
-    let directory = visible();
-    let mut servers = Servers::new();
-    let host = format!("127.92.{}.4", std::process::id() % 250 + 1);
-    let server = servers.start("found", &[("listen_addresses", &host)]);
-    servers.sql(server, "CREATE ROLE nobody LOGIN IN ROLE pg_monitor");
-    let wal = servers.own_directory("wal", servers.installation.uid);
-    let mut receiver = servers.installation.command("pg_receivewal", &wal);
-    receiver.args(["-h", &host, "-U", "postgres", "-D"]).arg(&wal);
-    let (_receiver, _lines) = Running::start(&mut receiver);
+    let Some(directory) = support::can_run().then(visible) else { return };
+    let (_servers, _receiver, host) = with_receiver("127.92");
     let mut unit = unit::Unit::of_package();
     unit.set("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6");
     let connect = format!("--connect=host={host} user=nobody dbname=postgres");
-    let (mut exporter, address) = service(&unit, directory.path(), &[connect]);
+    let (exporter, address) = service(&unit, directory.path(), &[connect]);
     wait_for("what is missing of replication", || {
         let (_, _, body) = get(&address, "/metrics", "*/*")?;
         let mut lines = body.lines().filter(|line| line.starts_with("pgcalm_missing{"));
         lines.any(|line| line.contains("subject=\"replication\"")).then_some(())
     });
-    assert_eq!(exporter.terminate(), 0);
+    assert_eq!(terminate(exporter), 0);
 }
 
 #[test]
@@ -488,11 +450,8 @@ fn bad_options_end_with_one_line_that_names_them() {
         (vec!["--textfile=/nonexistent/a.prom"], "--textfile /nonexistent/a.prom: "),
         (vec!["--interval=0"], "--interval"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("export").args(&arguments).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        let text = refused(Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("export").args(&arguments), 2);
         assert!(text.contains(expected), "{arguments:?}: {text}");
         assert!(!text.contains("secret"), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -173,17 +173,10 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn pgcalm_lag(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("lag").args(arguments).output().unwrap()
-}
-
-/// One line on standard error, with that exit code.
-fn refused(arguments: &[&str], code: i32) -> String {
-    let output = pgcalm_lag(arguments);
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
-    error
+fn lag(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.arg("lag").args(arguments);
+    command
 }
 
 #[test]
@@ -191,9 +184,8 @@ fn a_standby_and_all_that_can_befall_it() {
     if !need::met("lag", &[need::SERVER]) {
         return;
     }
-    let directory = programs::directory("pgcalm-lag");
-    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
-    let (data, copy) = (directory.path().join("primary"), directory.path().join("standby"));
+    let programs = Programs::in_directory(&programs::bindir().unwrap(), "pgcalm-lag");
+    let (data, copy) = (programs.directory().join("primary"), programs.directory().join("standby"));
     programs.initdb(&data, &["--wal-segsize=1"]);
     // A receiver that is stopped must not be thrown out for it.
     let primary = Server::start(
@@ -259,13 +251,13 @@ fn idle(watch: &mut Watch, primary: &Server) {
 /// What the command prints, and what it refuses.
 fn command_line(primary: &Server, standby: &Server) {
     let connect = primary.conninfo();
-    let output = pgcalm_lag(&["--connect", &connect, "--interval", "0.2", "--count", "3", "--json"]);
+    let output = lag(&["--connect", &connect, "--interval", "0.2", "--count", "3", "--json"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let lines: Vec<Line> =
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [Line::Start(start), Line::Sample(first), Line::Sample(_), Line::Sample(last), Line::End(end)] = &lines[..]
     else {
-        panic!("{lines:?}");
+        panic!("{lines:?}")
     };
     assert_eq!(start.cluster_name, "first");
     assert_eq!(start.port, primary.port());
@@ -274,18 +266,18 @@ fn command_line(primary: &Server, standby: &Server) {
     assert_eq!(end.samples, 3);
     assert_eq!(only(last).unwrap().application_name, "near");
 
-    let output = pgcalm_lag(&["--connect", &connect, "--interval", "0.2", "--once"]);
+    let output = lag(&["--connect", &connect, "--interval", "0.2", "--once"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("near") && text.contains("streaming"), "{text}");
 
-    let error = refused(&["--connect", &standby.conninfo()], 2);
+    let error = programs::refused(&mut lag(&["--connect", &standby.conninfo()]), 2);
     let upstream = format!("127.0.0.1 port {}", primary.port());
     assert!(error.contains("is a standby") && error.contains(&upstream), "{error}");
     let mut client = primary.client();
     client.batch_execute("CREATE ROLE visitor LOGIN").unwrap();
     let visitor = connect.replace("user=postgres", "user=visitor dbname=postgres");
-    let error = refused(&["--connect", &visitor], 3);
+    let error = programs::refused(&mut lag(&["--connect", &visitor]), 3);
     assert!(error.contains("GRANT pg_monitor"), "{error}");
     client.batch_execute("GRANT pg_read_all_stats TO visitor").unwrap();
     let mut partly = primary.watcher("visitor dbname=postgres");
@@ -293,7 +285,7 @@ fn command_line(primary: &Server, standby: &Server) {
     assert_eq!(sample.kept.oldest_segment, None);
     assert_eq!(sample.missing[0].what, "oldest WAL segment");
     assert!(sample.standbys[0].replay.lsn.is_some());
-    let error = refused(&["--connect", "host=127.0.0.1 port=1 user=x"], 4);
+    let error = programs::refused(&mut lag(&["--connect", "host=127.0.0.1 port=1 user=x"]), 4);
     assert!(error.contains("127.0.0.1 port 1"), "{error}");
     let mut client = standby.watcher("postgres");
     let error = pgcalm_lag::sample(&mut client, &mut History::default(), None).unwrap_err();

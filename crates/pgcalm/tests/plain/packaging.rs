@@ -83,14 +83,10 @@ fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
     name.extend(verb);
     found.insert(name.join("-"));
     let help = String::from_utf8(output.stdout).unwrap();
-    let Some((_, list)) = help.split_once("\nCommands:\n") else {
-        return;
-    };
+    let Some((_, list)) = help.split_once("\nCommands:\n") else { return };
     let list = list.split_once("\n\n").map_or(list, |(list, _)| list);
     for line in list.lines() {
-        let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else {
-            continue;
-        };
+        let Some(name) = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')) else { continue };
         let name = name.split_whitespace().next().unwrap();
         if name != "help" {
             let mut verb = verb.to_vec();
@@ -173,10 +169,7 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
 
 #[test]
 fn a_directory_that_cant_be_made_is_one_line() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["generate", "--man", "/proc/no/such"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    let stderr = pgcalm_testkit::programs::refused(command.args(["generate", "--man", "/proc/no/such"]), 1);
     assert!(stderr.contains("/proc/no/such"), "{stderr}");
 }

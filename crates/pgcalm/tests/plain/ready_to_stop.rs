@@ -5,14 +5,13 @@ use std::process::{Command, Output};
 
 use pgcalm_doctor::ready_to_stop::Report;
 use pgcalm_testkit::need;
-use pgcalm_testkit::programs::{self, Programs, bindir};
+use pgcalm_testkit::programs::{Programs, bindir};
 use pgcalm_testkit::server::Server;
 
-/// A server with thousands of dirty buffers, which nobody but a checkpoint writes; its directory is to be kept.
-fn dirty_server(settings: &str) -> Option<(Server, tempfile::TempDir)> {
+/// A server with thousands of dirty buffers, which nobody but a checkpoint writes.
+fn dirty_server(settings: &str) -> Option<Server> {
     let bindir = need::met("ready-to-stop", &[need::ROOT, need::SERVER]).then(bindir).flatten()?;
-    let dir = programs::directory("pgcalm-ready-to-stop");
-    let programs = Programs::new(&bindir, dir.path());
+    let programs = Programs::in_directory(&bindir, "pgcalm-ready-to-stop");
     let settings = format!("autovacuum = off\nbgwriter_lru_maxpages = 0\nshared_buffers = 64MB\n{settings}");
     let server = Server::create(&programs, &settings);
     if !server.query("CREATE EXTENSION pg_buffercache").status.success() {
@@ -21,7 +20,7 @@ fn dirty_server(settings: &str) -> Option<(Server, tempfile::TempDir)> {
     }
     server.sql("CREATE TABLE t (filler text)");
     server.sql("INSERT INTO t SELECT repeat('x', 1000) FROM generate_series(1, 28000)");
-    Some((server, dir))
+    Some(server)
 }
 
 fn dirty_buffers(server: &Server) -> u64 {
@@ -43,7 +42,7 @@ fn report(output: &Output) -> Report {
 fn a_server_is_ready_when_a_spread_checkpoint_has_written_what_was_dirty() {
     // The shortest there is: 3 s.
     let quick = "checkpoint_timeout = 30s\ncheckpoint_completion_target = 0.1";
-    let Some((mut server, _dir)) = dirty_server(quick) else { return };
+    let Some(mut server) = dirty_server(quick) else { return };
     let before = dirty_buffers(&server);
     assert!(before > 3000, "{before}");
     let output = ready_to_stop(&server, &["--within", "10s", "--timeout", "2min"]);
@@ -65,7 +64,7 @@ fn a_server_is_ready_when_a_spread_checkpoint_has_written_what_was_dirty() {
 
 #[test]
 fn what_is_not_ready_in_time_has_an_exit_code_and_an_estimate() {
-    let Some((server, _dir)) = dirty_server("checkpoint_timeout = 1h") else { return };
+    let Some(server) = dirty_server("checkpoint_timeout = 1h") else { return };
     let output = ready_to_stop(&server, &["--within", "10s", "--timeout", "3s"]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

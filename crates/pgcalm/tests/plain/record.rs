@@ -1,15 +1,15 @@
 //! `pgcalm record`, `incidents` and `incident` as programs. Needs root to run servers; says so and passes otherwise.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use pgcalm_monitor::model::{Activity, Host, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{FILE, Limits, Reader, Writer};
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::programs::Running;
+use pgcalm_testkit::{programs, wait_for};
 
 use crate::export::support;
 use crate::export::support::Servers;
@@ -22,9 +22,7 @@ fn pgcalm(arguments: &[&str]) -> Output {
 
 /// One line, and the code of a usage error.
 fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = pgcalm(arguments);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{arguments:?}: {text}");
+    let text = programs::refused(Command::new(PGCALM).args(arguments).env("TZ", "UTC"), 2);
     assert!(parts.iter().all(|part| text.contains(part)), "{arguments:?}: {text}");
 }
 
@@ -60,28 +58,6 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     assert_eq!(fs::read_to_string(directory.path().join(FILE)).unwrap(), "mine");
 }
 
-/// A program that is ended when dropped.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    fn say(&mut self, text: &str) {
-        let input = self.0.stdin.as_mut().unwrap();
-        input.write_all(text.as_bytes()).unwrap();
-        input.flush().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn incidents(directory: &Path) -> Vec<Incident> {
     Reader::open(directory).and_then(|reader| reader.incidents(0)).unwrap_or_default()
 }
@@ -108,10 +84,7 @@ fn samples(directory: &Path) -> (usize, usize) {
 
 #[test]
 fn a_recorder_that_is_killed_in_a_stall_tells_of_it_when_it_comes_back() {
-    if !support::can_run() {
-        return;
-    }
-    let mut servers = Servers::new();
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("killed", &[]);
     servers.sql(
         server,

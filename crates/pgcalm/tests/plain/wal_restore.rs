@@ -245,9 +245,7 @@ fn replace(path: &Path, suffix: &str, bytes: &[u8]) {
 
 #[test]
 fn recovery_reaches_its_target_from_every_form_and_mixed() {
-    let Some(site) = Site::new("forms") else {
-        return;
-    };
+    let Some(site) = Site::new("forms") else { return };
     site.expect_recovery("plain");
     let segments = site.segments();
     for (number, segment) in segments.iter().enumerate() {
@@ -285,9 +283,7 @@ fn recovery_reaches_its_target_from_every_form_and_mixed() {
 /// Recovery once opened the database without the segment, since none of these is called as it is.
 #[test]
 fn what_the_archive_has_under_another_name_stops_recovery() {
-    let Some(site) = Site::new("remains") else {
-        return;
-    };
+    let Some(site) = Site::new("remains") else { return };
     let victim = site.victim();
     let name = victim.file_name().unwrap().to_str().unwrap();
     let sum = "0123456789abcdef0123456789abcdef01234567";
@@ -318,9 +314,7 @@ fn what_the_archive_has_under_another_name_stops_recovery() {
 /// The archive has the old timeline's last segment as .partial then, and a history with the restore point's name in it.
 #[test]
 fn after_a_promotion_the_new_timeline_is_recovered() {
-    let Some(site) = Site::new("timeline") else {
-        return;
-    };
+    let Some(site) = Site::new("timeline") else { return };
     site.expect_promotion("first", b"recovery_target_name = 'caf\xe9'\narchive_mode = on\n");
     site.sql("select pg_switch_wal()");
     site.stop("restored");

@@ -21,27 +21,22 @@ fn report(output: &Output) -> Report {
 }
 
 fn refused(mut command: Command, code: i32, parts: &[&str]) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {said}");
-    assert_eq!(said.lines().count(), 1, "{command:?}: {said}");
+    let said = programs::refused(&mut command, code);
     assert!(parts.iter().all(|part| said.contains(part)), "{command:?}: {said}");
 }
 
 /// A server with two tables of 24 MB, and what is kept of it.
 struct Warm {
     server: Server,
-    directory: tempfile::TempDir,
     tables: [PathBuf; 2],
 }
 
 impl Warm {
     fn start() -> Option<Self> {
         let bindir = need::met("warm", &[need::SERVER]).then(bindir).flatten()?;
-        let directory = programs::directory("pgcalm-warm");
+        let programs = Programs::in_directory(&bindir, "pgcalm-warm");
         // The program's own place may be root's alone.
-        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), directory.path().join("pgcalm")).unwrap();
-        let programs = Programs::new(&bindir, directory.path());
+        fs::copy(env!("CARGO_BIN_EXE_pgcalm"), programs.directory().join("pgcalm")).unwrap();
         let server = Server::create(
             &programs,
             "autovacuum = off\nshared_buffers = 4MB\nbgwriter_lru_maxpages = 0\nfsync = off\n",
@@ -57,12 +52,12 @@ impl Warm {
         let tables = ["read", "unread"]
             .map(|name| server.data().join(server.sql(&format!("SELECT pg_relation_filepath('{name}')"))));
         server.sql("CHECKPOINT");
-        Some(Self { server, directory, tables })
+        Some(Self { server, tables })
     }
 
     /// The verb as the server's user: it needs no root.
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.directory.path().join("pgcalm"));
+        let mut command = Command::new(self.server.directory().join("pgcalm"));
         command.arg("warm").args(arguments).env("PGUSER", "postgres");
         if let Some((uid, gid)) = server_user() {
             command.uid(uid).gid(gid);
@@ -75,7 +70,7 @@ impl Warm {
     }
 
     fn file(&self) -> String {
-        self.directory.path().join("kept/file").display().to_string()
+        self.server.directory().join("kept/file").display().to_string()
     }
 
     fn save(&self, more: &[&str]) -> Saving {
@@ -190,7 +185,7 @@ fn files_that_have_changed_are_recognised() {
     assert_eq!(restoring.cold_bytes(), 0, "{restoring:?}");
 
     // Of a new standby the file is the same, of another cluster it is not.
-    let copy = warm.directory.path().join("standby");
+    let copy = warm.server.directory().join("standby");
     let copied = Command::new("cp").args(["-a", warm.data(), copy.to_str().unwrap()]).status().unwrap();
     assert!(copied.success());
     let (file, standby) = (warm.file(), copy.to_str().unwrap());

@@ -14,9 +14,7 @@ pub(super) fn wal(instances: &[Instance]) -> Vec<Hazard> {
             let data = || of_role(instance, "data").chain(of_role(instance, "tablespace"));
             let mut evidence = Vec::new();
             for disk in distinct(wal.disks()) {
-                let Some(shares) = data().find(|place| place.disks().any(|d| d == disk)) else {
-                    continue;
-                };
+                let Some(shares) = data().find(|place| place.disks().any(|d| d == disk)) else { continue };
                 let limits: Vec<String> = write_limits(instance, disk).map(described).collect();
                 if !limits.is_empty() {
                     evidence.push(format!("{} and {} are both on {}", wal.path, shares.path, disk.name));
@@ -74,9 +72,7 @@ pub(super) fn journals(instances: &[Instance], root_group: Option<&str>) -> Vec<
     let mut found: BTreeMap<&str, Journals<'_>> = BTreeMap::new();
     for instance in instances {
         for place in &instance.places {
-            let Some(journal) = place.journal.there() else {
-                continue;
-            };
+            let Some(journal) = place.journal.there() else { continue };
             let felt = instance.limits.iter().filter(|limit| {
                 let of_root = root_group.map(Path::new) == Path::new(&limit.file).parent();
                 let of_writer = place.fs == "xfs" && limit.in_force;

@@ -102,12 +102,8 @@ fn try_apply(
             break;
         }
         for step in &moves {
-            let Step::Move { pid, start_ticks, .. } = step else {
-                continue;
-            };
-            let Some(group) = inventory::group_of(root, hierarchy, *pid)? else {
-                continue;
-            };
+            let Step::Move { pid, start_ticks, .. } = step else { continue };
+            let Some(group) = inventory::group_of(root, hierarchy, *pid)? else { continue };
             state.moved.push(Moved { pid: *pid, start_ticks: *start_ticks, former: hierarchy.directory(&group) });
             done.insert((*pid, *start_ticks));
         }

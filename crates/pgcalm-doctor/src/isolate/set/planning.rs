@@ -30,12 +30,11 @@ impl Plan {
     /// Notes that the limits end with this process.
     pub(super) fn hold(&mut self, root: &HostRoot) -> anyhow::Result<()> {
         if self.state.complete {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "--hold: limits on {} are set already, and would end with this command; clear them first, or change them \
                  without --hold",
                 self.state.data_directory.display()
-            ))
-            .into());
+            )));
         }
         self.state.holder = Some(Holder::this(root)?);
         Ok(())
@@ -63,42 +62,38 @@ pub(super) fn plan(
     let limits = limits(hierarchy.version, disk, settings);
     if let Some(state) = earlier {
         if !is_same(&state) {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "--instance {}: {} is left of an instance that had the same process id; run pgcalm isolate clear \
                  --instance {} first",
                 instance.data_directory.display(),
                 state.group.display(),
                 state.data_directory.display()
-            ))
-            .into());
+            )));
         }
         if !state.complete {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "--instance {}: an earlier pgcalm isolate set was killed half-way; run pgcalm isolate clear --instance {} first",
                 instance.data_directory.display(),
                 postmaster.pid
-            ))
-            .into());
+            )));
         }
         if state.group != directory {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "--instance {}: its postmaster was moved from {} to {} by someone else; run pgcalm isolate clear --instance {} first",
                 instance.data_directory.display(),
                 state.group.display(),
                 directory.display(),
                 postmaster.pid
-            ))
-            .into());
+            )));
         }
         return Ok(Plan { before: Vec::new(), after: writes(&state.group, limits), state, notes: Vec::new() });
     }
     let group = directory.join(name);
     if root.path(&group).exists() {
-        return Err(Failure::Host(format!(
+        anyhow::bail!(Failure::Host(format!(
             "control group {} is there, and not noted under /run/pgcalm: remove it (rmdir) once it holds no processes",
             group.display()
-        ))
-        .into());
+        )));
     }
     let state = State {
         group,
@@ -195,22 +190,20 @@ fn plan_v2(inventory: &Inventory, hierarchy: &Hierarchy, mut state: State, limit
         let others: Vec<i32> =
             cgroup::members(root, &state.former)?.into_iter().filter(|pid| !family.contains(pid)).collect();
         if let Some(first) = others.first() {
-            return Err(Failure::Usage(format!(
+            anyhow::bail!(Failure::Usage(format!(
                 "group {} holds {} processes that are not the instance's, such as {first}: on cgroup v2 it can't be \
                  divided without moving those; start the instance as a service of its own",
                 state.former.display(),
                 others.len()
-            ))
-            .into());
+            )));
         }
     }
     if !cgroup::has_controller(root, &state.former, "io")? {
-        return Err(Failure::Host(format!(
+        anyhow::bail!(Failure::Host(format!(
             "the io controller does not reach {}: enable it above, e.g. with IOAccounting=yes in the unit, or echo +io \
              > cgroup.subtree_control of the group above",
             state.former.display()
-        ))
-        .into());
+        )));
     }
     let control = state.former.join("cgroup.subtree_control");
     let enabled = root.read(&control)?;

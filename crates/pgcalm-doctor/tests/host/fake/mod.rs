@@ -1,13 +1,12 @@
 //! A host in a temporary directory, with a server that nothing is wrong with, and that server's views.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use pgcalm_doctor::collect;
 use pgcalm_doctor::collect::Options;
 use pgcalm_doctor::facts::{DiskRates, Facts, FileSystem, Grace, Sample, Server, Setting, Slot, Standby};
-use pgcalm_host::HostRoot;
+use pgcalm_host::fake::FakeHost;
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
@@ -18,15 +17,12 @@ const MEMBERSHIP: &str = "0::/system.slice/pg.service\n";
 
 /// Data on sda1, WAL on sdb1, both ext4; cgroup v2; the server is 70, a child of it 71.
 pub(crate) struct Host {
-    _dir: tempfile::TempDir,
-    pub root: HostRoot,
+    pub root: FakeHost,
 }
 
 impl Host {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let root = HostRoot::new(dir.path());
-        let host = Self { _dir: dir, root };
+        let host = Self { root: FakeHost::default() };
         for (disk, major_minor) in [("sda", "8:0"), ("sdb", "8:16")] {
             let partition = if disk == "sda" { "8:1" } else { "8:17" };
             host.write(&format!("sys/devices/{disk}/dev"), major_minor);
@@ -81,9 +77,7 @@ impl Host {
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.root.put(path, text);
     }
 
     pub(crate) fn read(&self, path: &str) -> String {
@@ -91,10 +85,9 @@ impl Host {
     }
 
     pub(crate) fn link(&self, path: &str, target: &str) {
-        let path = self.root.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
-        symlink(target, path).unwrap();
+        let former = self.root.path(path);
+        let _ = fs::remove_file(&former).or_else(|_| fs::remove_dir(&former));
+        self.root.link(path, target);
     }
 
     pub(crate) fn sysctl(&self, name: &str, value: u64) {

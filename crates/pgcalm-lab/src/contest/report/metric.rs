@@ -25,20 +25,16 @@ pub enum Group {
     Backlog,
 }
 
-impl Group {
-    /// Name with unit, as a heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Group::Throughput => "Transactions per second",
-            Group::Stalls => "Stalls, seconds",
-            Group::Latency => "Latency, ms",
-            Group::Device => "Data device",
-            Group::WalDevice => "WAL device",
-            Group::Checkpoints => "Checkpoints",
-            Group::CheckpointStart => "First 5 s of checkpoints",
-            Group::Backlog => "Left at the end",
-        }
-    }
+pgcalm_host::names! {
+    pub fn title(Group):
+        Throughput "Transactions per second",
+        Stalls "Stalls, seconds",
+        Latency "Latency, ms",
+        Device "Data device",
+        WalDevice "WAL device",
+        Checkpoints "Checkpoints",
+        CheckpointStart "First 5 s of checkpoints",
+        Backlog "Left at the end",
 }
 
 /// One figure of a run.

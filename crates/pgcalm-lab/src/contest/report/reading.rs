@@ -28,9 +28,7 @@ pub fn lines(report: &Report) -> Vec<String> {
         .find(|contestant| contestant.name == SUBJECT)
         .or_else(|| candidates().next_back())
         .or_else(|| ran.last().copied());
-    let Some(subject) = subject else {
-        return vec!["No run was completed.".to_string()];
-    };
+    let Some(subject) = subject else { return vec!["No run was completed.".to_string()] };
     let others = || ran.iter().copied().filter(|contestant| !std::ptr::eq(*contestant, subject));
     // Figures of what is not steady are not to be compared: they are other ones in a longer run.
     let steady = |contestant: &&Contestant| contestant.objection().is_none();

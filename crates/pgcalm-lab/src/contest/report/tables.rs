@@ -93,9 +93,7 @@ fn of_metrics(report: &Report, metrics: &[&Metric]) -> Table {
 }
 
 fn with_range(metric: &Metric, contestant: &Contestant) -> String {
-    let Some(figure) = metric.of(contestant) else {
-        return MISSING.to_string();
-    };
+    let Some(figure) = metric.of(contestant) else { return MISSING.to_string() };
     match figure.range {
         Some((low, high)) if std::ptr::eq(metric, &TPS_MEAN) => {
             format!("{}\n[{}..{}]", short(figure.median), short(low), short(high))

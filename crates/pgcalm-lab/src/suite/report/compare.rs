@@ -84,9 +84,7 @@ pub(super) static COMPARED: [Compared; 4] = [
 /// Empty where stock did not run, or was not steady.
 pub(super) fn of(report: &Report) -> Vec<Comparison> {
     let named = |name: &str| report.contestants.iter().find(|c| c.name == name);
-    let Some(stock) = named(BASELINE).filter(|stock| stock.objection().is_none()) else {
-        return Vec::new();
-    };
+    let Some(stock) = named(BASELINE).filter(|stock| stock.objection().is_none()) else { return Vec::new() };
     report
         .contestants
         .iter()

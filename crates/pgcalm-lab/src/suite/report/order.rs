@@ -21,10 +21,7 @@ pub(super) fn groups(report: &Report) -> Vec<Group<'_>> {
         let size = |row: &Row| loss(row).unwrap_or(1.0);
         size(a).total_cmp(&size(b))
     });
-    let title = match losses.is_empty() {
-        true => "pg_calm is worse than stock in nothing compared",
-        false => "Others",
-    };
+    let title = if losses.is_empty() { "pg_calm is worse than stock in nothing compared" } else { "Others" };
     [("pg_calm is worse than stock in something", losses), (title, others), (NOT_STEADY, unsteady)]
         .into_iter()
         .filter(|(_, rows)| !rows.is_empty())

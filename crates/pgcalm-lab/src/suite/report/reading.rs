@@ -135,9 +135,7 @@ pub(super) fn is_emulated(report: &Report) -> bool {
 
 /// What a reader must know of a row beside its figures.
 pub(super) fn remarks(row: &Row) -> Vec<String> {
-    let Some(report) = &row.report else {
-        return Vec::new();
-    };
+    let Some(report) = &row.report else { return Vec::new() };
     let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants).into_iter().collect();
     let unsteady: Vec<String> = report
         .contestants

@@ -104,10 +104,7 @@ pub fn render(report: &Report) -> String {
 
 /// What is shown, and what it was measured with.
 fn caption(report: &Report) -> String {
-    let on = match reading::is_emulated(report) {
-        true => " on emulated volumes",
-        false => "",
-    };
+    let on = if reading::is_emulated(report) { " on emulated volumes" } else { "" };
     let with = reading::made_with(report).unwrap_or_default();
     format!("TPS{on}: the worst second (dark) / the mean (whole bar), and checkpoints measured. {with}")
 }

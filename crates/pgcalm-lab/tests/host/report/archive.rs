@@ -6,6 +6,8 @@ use pgcalm_lab::archive::report::{Archiver, Crash, Drain, Loaded, Report, Run, S
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::{Host, Latency, Shown};
 
+use super::support;
+
 fn drain(files: u64, duration_s: f64) -> Drain {
     Drain {
         files,
@@ -55,17 +57,7 @@ fn archiver(name: &str, duration_s: f64, missing: u64) -> Archiver {
 fn report() -> Report {
     Report {
         scenario: "archive".to_string(),
-        host: Host {
-            kernel: "6.18".to_string(),
-            cpus: 2,
-            memory_mib: 1024,
-            postgres: "PostgreSQL 15".to_string(),
-            pgcalm: "0.1".to_string(),
-            module: None,
-            started_at: "2026-11-21T00:00:00Z".to_string(),
-            sysctls: BTreeMap::new(),
-            cap_mechanism: "none".to_string(),
-        },
+        host: Host { cap_mechanism: "none".into(), ..support::host() },
         settings: BTreeMap::from([("files".to_string(), 10.into())]),
         dd_mib_per_s: vec![200.0],
         archivers: vec![archiver("cp", 0.5, 30), archiver("basic_archive", 2.0, 0), archiver("pg_calm-2", 1.0, 0)],

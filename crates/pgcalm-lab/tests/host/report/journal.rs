@@ -6,6 +6,8 @@ use pgcalm_lab::document::Document;
 use pgcalm_lab::interference::report::{Hang, Layout, Phase, Report};
 use pgcalm_lab::report::{Host, Latency, Shown};
 
+use super::support;
+
 fn phase(tps: f64, files: f64, zero: u32) -> Phase {
     Phase {
         tps_mean: tps,
@@ -55,17 +57,7 @@ fn layout(name: &str, noisy: Phase) -> Layout {
 fn report() -> Report {
     Report {
         scenario: "journal".into(),
-        host: Host {
-            kernel: "6.18".into(),
-            cpus: 2,
-            memory_mib: 24_000,
-            postgres: "PostgreSQL 15".into(),
-            pgcalm: "0".into(),
-            module: None,
-            started_at: "SYNTHETIC".into(),
-            sysctls: BTreeMap::new(),
-            cap_mechanism: "cgroup-v1".into(),
-        },
+        host: Host { cap_mechanism: "cgroup-v1".into(), ..support::host() },
         settings: BTreeMap::from([("seconds".to_string(), 20.into())]),
         server_settings: BTreeMap::new(),
         layouts: vec![

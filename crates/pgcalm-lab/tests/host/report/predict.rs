@@ -7,6 +7,8 @@ use pgcalm_lab::predict::report::{Measured, Point, Report};
 use pgcalm_lab::report::{Host, Shown};
 use pgcalm_predict::report::{Device, Observation, Outlook, Prediction, Settings};
 
+use super::support;
+
 fn outlook(operations: f64) -> Outlook {
     Outlook {
         sustainable_tps: 1000.0,
@@ -80,17 +82,7 @@ fn point(name: &str, operations: f64) -> Point {
 fn report() -> Report {
     Report {
         scenario: "predict".into(),
-        host: Host {
-            kernel: "6.18".into(),
-            cpus: 2,
-            memory_mib: 24_000,
-            postgres: "PostgreSQL 15".into(),
-            pgcalm: "0".into(),
-            module: None,
-            started_at: "SYNTHETIC".into(),
-            sysctls: BTreeMap::new(),
-            cap_mechanism: "cgroup-v1".into(),
-        },
+        host: Host { cap_mechanism: "cgroup-v1".into(), ..support::host() },
         settings: BTreeMap::from([("observe".to_string(), 30.into())]),
         points: vec![point("medium", 110.0), point("tested", 275.0)],
     }

@@ -6,6 +6,8 @@ use pgcalm_lab::document::Document;
 use pgcalm_lab::replica::report::{Case, Guard, Heartbeat, Lag, Link, ReceiverError, Report, Sample, Silence};
 use pgcalm_lab::report::{Host, Shown};
 
+use super::support;
+
 const MIB: u64 = 1 << 20;
 
 fn sample(time_s: f64, under_load: bool, lag_mib: Option<u64>, place: &str) -> Sample {
@@ -107,17 +109,7 @@ fn report() -> Report {
     };
     Report {
         scenario: "replica".into(),
-        host: Host {
-            kernel: "6.18".into(),
-            cpus: 2,
-            memory_mib: 24_000,
-            postgres: "PostgreSQL 15".into(),
-            pgcalm: "0".into(),
-            module: None,
-            started_at: "SYNTHETIC".into(),
-            sysctls: BTreeMap::new(),
-            cap_mechanism: "cgroup-v1-root".into(),
-        },
+        host: Host { cap_mechanism: "cgroup-v1-root".into(), ..support::host() },
         settings: BTreeMap::from([("seconds".to_string(), 2.into())]),
         link: Link { bytes_per_s: 1e7, generation_bytes_per_s: Some(2e7) },
         cases: vec![case("slow-link"), removed, governed, uncapped, governed_capped],

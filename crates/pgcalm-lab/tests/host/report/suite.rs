@@ -1,8 +1,7 @@
 //! A suite's matrix: what is compared, what comes first, and its renderings.
 
 use pgcalm_lab::contest::report::Report as Run;
-use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint};
-use pgcalm_lab::contest::report::{Steadiness, reading};
+use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint, Steadiness, reading};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::{Report, Row, Verdict, markdown, svg};
@@ -158,9 +157,7 @@ fn the_picture_has_each_row_with_both_losses_first() {
     // A row of which only one ran is left out.
     let mut alone = suite();
     for row in &mut alone.rows {
-        let Some(report) = &mut row.report else {
-            continue;
-        };
+        let Some(report) = &mut row.report else { continue };
         report.contestants.retain(|contestant| contestant.name == "stock");
     }
     assert!(!svg::render(&alone).contains(">won<"));
@@ -275,9 +272,7 @@ fn checkpoint() -> Checkpoint {
 fn each_figure_has_its_checkpoints_and_a_verdict_beside_it() {
     let mut suite = suite();
     for row in &mut suite.rows {
-        let Some(mut report) = row.report.take() else {
-            continue;
-        };
+        let Some(mut report) = row.report.take() else { continue };
         for contestant in &mut report.contestants {
             contestant.runs[0].checkpoints = vec![checkpoint()];
         }

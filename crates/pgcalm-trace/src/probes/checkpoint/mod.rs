@@ -310,9 +310,7 @@ impl CheckpointProbes {
 
     /// Times of single buffers since the last call; call it when a checkpoint has ended.
     pub fn take_per_buffer(&mut self) -> PerBuffer {
-        let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() else {
-            return PerBuffer::default();
-        };
+        let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() else { return PerBuffer::default() };
         let [flush, write, sync_written, flush_done_to_sync_written] = bss.buffer_times.histograms.map(|histogram| {
             let whole = histogram.whole;
             FineHistogram {
@@ -338,9 +336,7 @@ impl CheckpointProbes {
         let keys: Vec<Vec<u8>> = map.keys().collect();
         let mut files = Vec::new();
         for key in keys {
-            let Some(bytes) = map.lookup_and_delete(&key)? else {
-                continue;
-            };
+            let Some(bytes) = map.lookup_and_delete(&key)? else { continue };
             let mut value = hinted_file::default();
             // Same size by construction.
             let _ = plain::copy_from_bytes(&mut value, &bytes);

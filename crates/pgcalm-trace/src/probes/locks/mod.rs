@@ -211,9 +211,7 @@ impl LockProbes {
         let mut counts = ByTime::<HashMap<Lock, u64>>::default();
         let acquisitions = &self.skeleton.maps.lock_acquisitions;
         for key in acquisitions.keys() {
-            let Some((lock, time)) = read_key(&key) else {
-                continue;
-            };
+            let Some((lock, time)) = read_key(&key) else { continue };
             let value = acquisitions.lookup(&key, MapFlags::ANY)?;
             let number = value.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
             *counts[time].entry(lock).or_default() += number;
@@ -247,12 +245,8 @@ impl LockProbes {
         let mut counts = ByTime::<Counts>::default();
         let waits = &self.skeleton.maps.lock_waits;
         for key in waits.keys() {
-            let Some((lock, time)) = read_key(&key) else {
-                continue;
-            };
-            let Some(bytes) = waits.lookup(&key, MapFlags::ANY)? else {
-                continue;
-            };
+            let Some((lock, time)) = read_key(&key) else { continue };
+            let Some(bytes) = waits.lookup(&key, MapFlags::ANY)? else { continue };
             let mut histogram = KernelHistogram::default();
             if plain::copy_from_bytes(&mut histogram, &bytes).is_ok() {
                 counts[time].waits.entry(lock).or_default().add(&histogram);

@@ -90,9 +90,7 @@ impl ServerProcesses {
     /// Sets the role of a process, if it is still there.
     pub fn set_role(&self, pid: u32, role: Role) -> anyhow::Result<()> {
         let map = &self.skeleton.maps.server_processes;
-        let Some(bytes) = map.lookup(&pid.to_ne_bytes(), MapFlags::ANY)? else {
-            return Ok(());
-        };
+        let Some(bytes) = map.lookup(&pid.to_ne_bytes(), MapFlags::ANY)? else { return Ok(()) };
         let mut process = server_process::default();
         if plain::copy_from_bytes(&mut process, &bytes).is_err() {
             return Ok(());

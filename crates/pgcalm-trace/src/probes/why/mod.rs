@@ -233,12 +233,8 @@ impl Why {
     }
 
     fn take_sample(&mut self, place: usize, pid: u32, session: &Session) {
-        let Some(bss) = self.skeleton.maps.bss_data.as_deref() else {
-            return;
-        };
-        let Some(found) = bss.samples.get(place).copied() else {
-            return;
-        };
+        let Some(bss) = self.skeleton.maps.bss_data.as_deref() else { return };
+        let Some(found) = bss.samples.get(place).copied() else { return };
         let counts_wal = session.role(pid) != Role::ParallelWorker;
         let sleep = match found.state {
             RUNNING => None,

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -24,7 +24,7 @@ use pgcalm_lab::journal::{Change, Journal, Undo};
 use pgcalm_lab::options::FsType;
 use pgcalm_lab::server::{Places, Server};
 use pgcalm_testkit::need;
-use pgcalm_testkit::programs::initdb;
+use pgcalm_testkit::programs::{Running, initdb};
 use pgcalm_trace::report::EndReason;
 use pgcalm_trace::report::view::Shown;
 use pgcalm_trace::stop::Stop;
@@ -307,17 +307,6 @@ impl<T: Send + 'static> Trace<T> {
 
 /// How long a trace may take to say what a test waits for.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A client that is killed when the test is over with it.
-pub(crate) struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A thread in a block cgroup that creates files and fsyncs them. Dropped in this order.
 pub(crate) struct Neighbour {

@@ -4,9 +4,7 @@ use super::*;
 
 #[test]
 fn a_set_that_is_interrupted_or_killed_anywhere_leaves_all_as_it_was_after_clear_at_the_latest() {
-    let Some(hierarchy) = hierarchy() else {
-        return;
-    };
+    let Some(hierarchy) = hierarchy() else { return };
     let place = Place::new("signals");
     let server = Server::start(&place, "one");
     let data = server.data.to_str().unwrap();
@@ -33,16 +31,12 @@ fn a_set_that_is_interrupted_or_killed_anywhere_leaves_all_as_it_was_after_clear
         }
     }
     drop(server);
-    let directory = place.directory.clone();
-    drop(place);
-    fs::remove_dir(directory).unwrap();
+    place.end();
 }
 
 #[test]
 fn limits_that_are_held_end_with_the_command_or_the_instance() {
-    let Some(hierarchy) = hierarchy() else {
-        return;
-    };
+    let Some(hierarchy) = hierarchy() else { return };
     let place = Place::new("hold");
     let server = Server::start(&place, "one");
     let data = server.data.to_str().unwrap().to_string();
@@ -76,16 +70,12 @@ fn limits_that_are_held_end_with_the_command_or_the_instance() {
     drop(server);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!group.exists());
-    let directory = place.directory.clone();
-    drop(place);
-    fs::remove_dir(directory).unwrap();
+    place.end();
 }
 
 #[test]
 fn a_test_that_fails_leaves_nothing_behind() {
-    let Some(hierarchy) = hierarchy() else {
-        return;
-    };
+    let Some(hierarchy) = hierarchy() else { return };
     let mut left = None;
     let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let place = Place::new("fails");

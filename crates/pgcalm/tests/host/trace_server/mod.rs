@@ -1,7 +1,6 @@
 //! A server of a test's own, and a trace of it.
 
 use std::fs;
-use std::ops::Deref;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use nix::unistd::User;
 use pgcalm_host::HostRoot;
 use pgcalm_testkit::programs::{Programs, bindir};
-use pgcalm_testkit::server::Launch;
-use pgcalm_testkit::{need, programs, server, wait_for};
+use pgcalm_testkit::server::{Launch, Server};
+use pgcalm_testkit::{need, wait_for};
 use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 
@@ -25,56 +24,37 @@ pub(crate) fn can_run() -> Option<PathBuf> {
 }
 
 /// A server of a test's own, on a Unix socket only.
-pub(crate) struct Server {
-    server: server::Server,
-    pub dir: tempfile::TempDir,
+pub(crate) fn launch(bindir: &Path) -> Server {
+    launch_with(bindir, "", |command| command)
 }
 
-impl Deref for Server {
-    type Target = server::Server;
-
-    fn deref(&self) -> &server::Server {
-        &self.server
-    }
+/// With more settings, and its command wrapped up.
+pub(crate) fn launch_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Server {
+    let programs = Programs::in_directory(bindir, "pgcalm-trace");
+    let data = programs.directory().join("data");
+    programs.initdb(&data, &[]);
+    // Else a checkpoint's fsyncs write what initdb has written, and take their time for that.
+    programs.run("initdb", &["--sync-only", "-D", data.to_str().unwrap()]);
+    let mut launch = Launch::new(&programs, &data);
+    launch.settings = format!(
+        "log_checkpoints = on\ncheckpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
+         max_prepared_transactions = 2\n{settings}"
+    );
+    launch.start_wrapped(wrap)
 }
 
-impl Server {
-    pub(crate) fn start(bindir: &Path) -> Self {
-        Self::start_with(bindir, "", |command| command)
-    }
-
-    /// With more settings, and its command wrapped up.
-    pub(crate) fn start_with(bindir: &Path, settings: &str, wrap: impl FnOnce(Command) -> Command) -> Self {
-        let dir = programs::directory("pgcalm-trace");
-        let programs = Programs::new(bindir, dir.path());
-        let data = dir.path().join("data");
-        programs.initdb(&data, &[]);
-        // Else a checkpoint's fsyncs write what initdb has written, and take their time for that.
-        programs.run("initdb", &["--sync-only", "-D", data.to_str().unwrap()]);
-        let mut launch = Launch::new(&programs, &data);
-        launch.settings = format!(
-            "log_checkpoints = on\ncheckpoint_timeout = 1h\nautovacuum = off\nshared_buffers = 16MB\n\
-             max_prepared_transactions = 2\n{settings}"
-        );
-        Self { server: launch.start_wrapped(wrap), dir }
-    }
-
-    /// Numbers after `key` of all "checkpoint complete" lines from `line` on.
-    pub(crate) fn logged(&self, after: &str, key: &str) -> Vec<u64> {
-        self.log()
-            .lines()
-            .filter(|line| line.contains(after))
-            .map(|line| {
-                let (_, rest) = line.split_once(key).unwrap();
-                let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-                digits.parse().unwrap()
-            })
-            .collect()
-    }
-
-    pub(crate) fn stop(&mut self) {
-        self.server.stop();
-    }
+/// Numbers after `key` of all lines of its log with `text`.
+pub(crate) fn logged(server: &Server, text: &str, key: &str) -> Vec<u64> {
+    server
+        .log()
+        .lines()
+        .filter(|line| line.contains(text))
+        .map(|line| {
+            let (_, rest) = line.split_once(key).unwrap();
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().unwrap()
+        })
+        .collect()
 }
 
 /// A trace under way, with its JSON file.
@@ -89,7 +69,7 @@ impl Trace {
     }
 
     pub(crate) fn start_as(user: Option<&User>, server: &Server, verb: &str, arguments: &[&str]) -> Self {
-        let json = server.dir.path().join(format!("{verb}.jsonl"));
+        let json = server.directory().join(format!("{verb}.jsonl"));
         // Of a trace before.
         let _ = fs::remove_file(&json);
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
@@ -102,7 +82,7 @@ impl Trace {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if let Some(user) = user {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.dir.path());
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.directory());
         }
         let child = command.spawn().unwrap();
         let mut trace = Self { child, json };
@@ -115,6 +95,13 @@ impl Trace {
 
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its good end; its lines.
+    pub(crate) fn lines<T: DeserializeOwned>(self) -> Vec<T> {
+        let (lines, code, stderr) = self.end();
+        assert_eq!(code, Some(0), "{stderr}");
+        lines
     }
 
     /// Waits for its end; its lines, exit code and standard error.

@@ -81,9 +81,7 @@ fn command() -> Command {
 /// One server for all: making one takes longer than using it.
 #[test]
 fn a_server_is_reached_as_by_psql() {
-    let Some(bindir) = server::bindir() else {
-        return;
-    };
+    let Some(bindir) = server::bindir() else { return };
     let server = Server::start(&bindir);
     for role in ["monitor", "plain", "secured", "holder"] {
         server.sql(&format!("CREATE ROLE {role} LOGIN IN ROLE pg_monitor"));

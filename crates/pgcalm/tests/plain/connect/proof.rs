@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Command, Output};
 
-use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::{Programs, Running};
 use pgcalm_testkit::server::{Launch, Server};
 use pgcalm_testkit::{need, programs, wait_for};
 
@@ -94,10 +94,7 @@ fn in_container(postgres: Command) -> Command {
 
 #[test]
 fn a_containers_server_is_the_one_that_is_asked_and_changed() {
-    if !can_be_tested() {
-        return;
-    }
-    let (outer_place, inner_place) = (Place::new(), Place::new());
+    let Some((outer_place, inner_place)) = can_be_tested().then(|| (Place::new(), Place::new())) else { return };
     let port = port(0);
     let outer = outer_place.server(port, "fsync = off");
     let sockets =
@@ -148,7 +145,7 @@ fn a_containers_server_is_the_one_that_is_asked_and_changed() {
 
 /// A process of another user's that says of itself that it is a server.
 struct Claim {
-    child: Child,
+    program: Running,
     data: PathBuf,
 }
 
@@ -161,34 +158,24 @@ impl Claim {
         let child =
             Command::new(data.join("postgres")).arg("1000").current_dir(&data).uid(NOBODY).gid(NOBODY).spawn().unwrap();
         fs::write(data.join("PG_VERSION"), "15\n").unwrap();
-        Self { child, data }
+        Self { program: Running(child), data }
     }
 
     fn listens(&self, directory: &str, port: u16) {
-        let (pid, data) = (self.child.id(), self.data.display());
+        let (pid, data) = (self.program.0.id(), self.data.display());
         let text = format!("{pid}\n{data}\n1700000000\n{port}\n{directory}\n*\n");
         fs::write(self.data.join("postmaster.pid"), text).unwrap();
     }
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_process_that_claims_another_servers_place_leads_nobody_there() {
-    if !can_be_tested() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = can_be_tested().then(Place::new) else { return };
     let port = port(1);
     let tcp = "fsync = off\nlisten_addresses = 'localhost'";
     let server = place.server(port, tcp);
     let claim = Claim::new(&place, "claim");
-    let pid = claim.child.id().to_string();
+    let pid = claim.program.0.id().to_string();
     let links = claim.data.join("links");
     fs::create_dir(&links).unwrap();
     let socket = format!(".s.PGSQL.{port}");
@@ -237,10 +224,7 @@ fn a_process_that_claims_another_servers_place_leads_nobody_there() {
 
 #[test]
 fn servers_that_may_not_be_looked_at_are_not_servers_that_are_not_there() {
-    if !can_be_tested() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = can_be_tested().then(Place::new) else { return };
     let port = port(2);
     let launch = place.launch("data", port, "");
     // As the official image starts it.
@@ -278,10 +262,7 @@ fn servers_that_may_not_be_looked_at_are_not_servers_that_are_not_there() {
 
 #[test]
 fn a_number_of_no_server_has_one_exit_code_and_the_host_is_judged_all_the_same() {
-    if !can_be_tested() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = can_be_tested().then(Place::new) else { return };
     let server = place.launch("data", port(3), "").start();
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.pid()));
     let backend = children.unwrap().split(' ').next().unwrap().to_string();
@@ -307,10 +288,7 @@ fn a_number_of_no_server_has_one_exit_code_and_the_host_is_judged_all_the_same()
 
 #[test]
 fn a_server_that_ends_while_rates_are_measured_is_no_server() {
-    if !can_be_tested() {
-        return;
-    }
-    let place = Place::new();
+    let Some(place) = can_be_tested().then(Place::new) else { return };
     let mut server = place.launch("data", port(4), "").start();
     let child = command()
         .args(["doctor", "--duration=3s", "--connect", &server.conninfo()])

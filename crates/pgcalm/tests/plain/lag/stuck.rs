@@ -1,5 +1,7 @@
 //! Servers that answer nothing, and readers that read nothing.
 
+use pgcalm_testkit::programs::Running;
+
 use super::*;
 
 /// What /proc/PID/syscall begins with.
@@ -13,41 +15,21 @@ const EPOLL_WAIT: &str = "22 ";
 const WRITE_TO_OUTPUT: &str = "64 0x1 ";
 
 /// A run of the command that may be stuck.
-struct Running(Child);
-
-impl Running {
-    fn start(arguments: &[&str], output: Stdio) -> Self {
-        let child =
-            Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(arguments).stdout(output).stderr(Stdio::null()).spawn();
-        Self(child.unwrap())
-    }
-
-    fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-
-    /// How it ends, which it has to.
-    fn end(&mut self) -> ExitStatus {
-        let mut ended = None;
-        wait_for("the end of pgcalm", || {
-            ended = self.0.try_wait().unwrap();
-            ended.is_some()
-        });
-        ended.unwrap()
-    }
-
-    /// Whether it is in that system call.
-    fn is_in_call(&self, call: &str) -> bool {
-        let file = format!("/proc/{}/syscall", self.0.id());
-        std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(call))
-    }
+fn start(arguments: &[&str], output: Stdio) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    Running(command.args(arguments).stdout(output).stderr(Stdio::null()).spawn().unwrap())
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// How it ends, which it has to.
+fn end(running: &mut Running) -> ExitStatus {
+    wait_for("the end of pgcalm", || running.0.try_wait().unwrap().is_some());
+    running.0.wait().unwrap()
+}
+
+/// Whether it is in that system call.
+fn is_in_call(running: &Running, call: &str) -> bool {
+    let file = format!("/proc/{}/syscall", running.0.id());
+    std::fs::read_to_string(file).is_ok_and(|text| text.starts_with(call))
 }
 
 /// The server process of a session, once it has asked the same thing twice: before, it may still be connecting.
@@ -75,8 +57,7 @@ fn a_stopped_server_and_a_full_pipe_hold_up_no_signal() {
     if !need::met("signals", &[need::SERVER]) {
         return;
     }
-    let directory = programs::directory("pgcalm-signals");
-    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let programs = Programs::in_directory(&programs::bindir().unwrap(), "pgcalm-signals");
     let server = server::Server::create(&programs, "");
     let connect = server.conninfo();
     for (verb, code, more) in [
@@ -86,11 +67,11 @@ fn a_stopped_server_and_a_full_pipe_hold_up_no_signal() {
         ("predict", 130, ["--duration", "1h"]),
     ] {
         let arguments = [&[verb, "--connect", &connect], &more[..]].concat();
-        let mut running = Running::start(&arguments, Stdio::null());
+        let mut running = start(&arguments, Stdio::null());
         let stopped = Stopped::new(backend(&server, &format!("pgcalm {verb}")));
-        wait_for("a question", || running.is_in_call(EPOLL_WAIT));
+        wait_for("a question", || is_in_call(&running, EPOLL_WAIT));
         running.signal(Signal::INT);
-        assert_eq!(running.end().code(), Some(code), "{arguments:?}");
+        assert_eq!(end(&mut running).code(), Some(code), "{arguments:?}");
         drop(stopped);
     }
 
@@ -98,13 +79,13 @@ fn a_stopped_server_and_a_full_pipe_hold_up_no_signal() {
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
     let arguments = ["lag", "--connect", &connect, "--interval", "0.1", "--json"];
-    let mut running = Running::start(&arguments, Stdio::from(writer));
-    wait_for("a full pipe", || running.is_in_call(WRITE_TO_OUTPUT));
+    let mut running = start(&arguments, Stdio::from(writer));
+    wait_for("a full pipe", || is_in_call(&running, WRITE_TO_OUTPUT));
     wait_for("its end", || {
         running.signal(Signal::TERM);
         running.0.try_wait().unwrap().is_some()
     });
-    assert_eq!(running.end().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(end(&mut running).signal(), Some(Signal::TERM.as_raw()));
     drop(reader);
 }
 
@@ -114,8 +95,7 @@ fn a_stopped_server_is_given_up() {
     if !need::met("a server that is stopped", &[need::SERVER]) {
         return;
     }
-    let directory = programs::directory("pgcalm-stopped");
-    let programs = Programs::new(&programs::bindir().unwrap(), directory.path());
+    let programs = Programs::in_directory(&programs::bindir().unwrap(), "pgcalm-stopped");
     let server = server::Server::create(&programs, "");
     let caller = Caller {
         application_name: "pgcalm test",

@@ -11,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::unistd::User;
+use pgcalm_testkit::server::Server;
 use rustix::process::Signal;
 
 use self::pty::Terminal;
-use self::server::Server;
 use server::installation;
 
 const PGCALM: &str = env!("CARGO_BIN_EXE_pgcalm");
@@ -46,10 +46,8 @@ fn section<'a>(picture: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn a_server_without_the_module() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let server = Server::start(&installation, false).unwrap();
+    let Some(installation) = installation() else { return };
+    let server = server::start(&installation, false).unwrap();
     one_picture_has_what_the_server_and_the_host_tell(&server);
     an_instance_of_the_host_is_chosen_by_directory_or_process_id(&server);
     without_root_what_is_hidden_is_named(&server);
@@ -84,7 +82,7 @@ fn an_instance_of_the_host_is_chosen_by_directory_or_process_id(server: &Server)
 fn without_root_what_is_hidden_is_named(server: &Server) {
     let nobody = User::from_name("nobody").unwrap().unwrap();
     // The program may be where only root can go; a copy beside the server is not.
-    let program = server.dir.path().join("pgcalm");
+    let program = server.directory().join("pgcalm");
     std::fs::copy(PGCALM, &program).unwrap();
     let output = Command::new(program)
         .args(["top", "--once", "--connect", &server.conninfo()])
@@ -109,7 +107,7 @@ fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
         let seconds = seconds.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
         seconds.is_some_and(|seconds| seconds >= 5)
     });
-    server.stop();
+    server.kill();
     terminal.wait_for_text("Server      unreachable: ");
     terminal.type_until("\x1b[D", "the past", |text| text.contains("PAUSED at ") && text.contains("TPS         "));
     terminal.type_keys("\x1b[F");
@@ -121,12 +119,8 @@ fn once_it_ends_that_is_seen_and_the_past_remains(mut server: Server) {
 
 #[test]
 fn a_server_with_the_module() {
-    let Some(installation) = installation() else {
-        return;
-    };
-    let Some(server) = Server::start(&installation, true) else {
-        return;
-    };
+    let Some(installation) = installation() else { return };
+    let Some(server) = server::start(&installation, true) else { return };
     one_picture_has_what_the_module_tells(&server);
     keys_change_the_picture_and_q_leaves_the_terminal_as_it_was(&server);
 }

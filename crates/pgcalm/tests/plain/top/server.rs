@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::ops::Deref;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pgcalm_testkit::programs::Programs;
-use pgcalm_testkit::{module_directory, need, programs, server};
+use pgcalm_testkit::server::Server;
+use pgcalm_testkit::{module_directory, need, programs};
 
 /// The server's directories, if the tests can run here; if not, says why not.
 pub(super) fn installation() -> Option<Directories> {
@@ -75,40 +75,19 @@ fn link_all(from: &Path, to: &Path) {
 }
 
 /// A server of a test's own, on a Unix socket only.
-pub(super) struct Server {
-    server: server::Server,
-    pub dir: tempfile::TempDir,
-}
-
-impl Deref for Server {
-    type Target = server::Server;
-
-    fn deref(&self) -> &server::Server {
-        &self.server
+pub(super) fn start(directories: &Directories, with_module: bool) -> Option<Server> {
+    let dir = programs::directory("pgcalm-top-test-");
+    let directories = match with_module {
+        true => directories.with_module(&dir.path().join("installation"))?,
+        false => directories.clone(),
+    };
+    let mut settings = "cluster_name = 'looked_at'\nshared_buffers = 16MB\nfsync = off\n".to_string();
+    if with_module {
+        settings.push_str("shared_preload_libraries = 'pg_calm'\n");
     }
-}
-
-impl Server {
-    pub(super) fn start(directories: &Directories, with_module: bool) -> Option<Self> {
-        let dir = programs::directory("pgcalm-top-test-");
-        let directories = match with_module {
-            true => directories.with_module(&dir.path().join("installation"))?,
-            false => directories.clone(),
-        };
-        let mut settings = "cluster_name = 'looked_at'\nshared_buffers = 16MB\nfsync = off\n".to_string();
-        if with_module {
-            settings.push_str("shared_preload_libraries = 'pg_calm'\n");
-        }
-        let programs = Programs::new(&directories.bin, dir.path());
-        let server = server::Server::create(&programs, &settings);
-        if with_module {
-            server.sql("CREATE EXTENSION pg_calm");
-        }
-        Some(Self { server, dir })
+    let server = Server::create(&Programs::owning(&directories.bin, dir), &settings);
+    if with_module {
+        server.sql("CREATE EXTENSION pg_calm");
     }
-
-    /// Ends it as a crash of the postmaster's choice would: at once.
-    pub(super) fn stop(&mut self) {
-        self.server.kill();
-    }
+    Some(server)
 }

@@ -4,9 +4,7 @@ use super::*;
 
 #[test]
 fn a_check_writes_nothing() {
-    let Some(site) = Site::new("check") else {
-        return;
-    };
+    let Some(site) = Site::new("check") else { return };
     let victim = site.victim();
     let name = victim.file_name().unwrap().to_str().unwrap();
     let check = |more: &[&str]| {
@@ -85,9 +83,7 @@ fn only_a_file_is_replaced() {
 
 #[test]
 fn damage_stops_recovery_instead_of_ending_it() {
-    let Some(site) = Site::new("damage") else {
-        return;
-    };
+    let Some(site) = Site::new("damage") else { return };
     let victim = site.victim();
     let good = fs::read(&victim).unwrap();
 

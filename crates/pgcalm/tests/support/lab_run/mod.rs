@@ -81,6 +81,11 @@ pub(crate) fn lab(arguments: &[&str], dir: &Path) -> Command {
     command
 }
 
+/// Arguments as on a command line; none of them holds a blank.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 pub(crate) fn signal(child: &Child, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
 }

@@ -143,6 +143,25 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
     }
 }
 
+/// Where reports were made.
+pub(crate) fn host() -> Host {
+    Host {
+        kernel: "6.18.5".to_string(),
+        cpus: 2,
+        memory_mib: 24_035,
+        postgres: "PostgreSQL 15.20 (Debian 15.20-1.pgdg120+1)".to_string(),
+        pgcalm: "0.1.0".to_string(),
+        module: None,
+        started_at: "2000-01-01T00:00:00Z".to_string(),
+        sysctls: BTreeMap::from([
+            ("vm.dirty_background_ratio".to_string(), "40".to_string()),
+            ("vm.dirty_ratio".to_string(), "60".to_string()),
+            ("vm.dirty_expire_centisecs".to_string(), "30000".to_string()),
+        ]),
+        cap_mechanism: "cgroup-v1-root".to_string(),
+    }
+}
+
 /// A report of four contestants.
 pub(crate) fn report(seconds: usize, repeats: u64) -> Report {
     let contestant = |name: &str, description: &str, settings: &[(&str, &str)], shape: Shape| Contestant {
@@ -207,21 +226,7 @@ pub(crate) fn report(seconds: usize, repeats: u64) -> Report {
     }
     Report {
         scenario: format!("checkpoint ({LABEL})"),
-        host: Host {
-            kernel: "6.18.5".to_string(),
-            cpus: 2,
-            memory_mib: 24_035,
-            postgres: "PostgreSQL 15.20 (Debian 15.20-1.pgdg120+1)".to_string(),
-            pgcalm: "0.1.0".to_string(),
-            module: None,
-            started_at: "2000-01-01T00:00:00Z".to_string(),
-            sysctls: BTreeMap::from([
-                ("vm.dirty_background_ratio".to_string(), "40".to_string()),
-                ("vm.dirty_ratio".to_string(), "60".to_string()),
-                ("vm.dirty_expire_centisecs".to_string(), "30000".to_string()),
-            ]),
-            cap_mechanism: "cgroup-v1-root".to_string(),
-        },
+        host: host(),
         settings: [
             ("rows", json!(20_000_000)),
             ("shared-buffers", json!("256MB")),
