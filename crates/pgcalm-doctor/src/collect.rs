@@ -51,6 +51,17 @@ pub struct Collected {
     pub unasked: Option<anyhow::Error>,
 }
 
+impl Collected {
+    /// For those who need the server; a server that could not be asked is an error.
+    pub(crate) fn connected(self) -> anyhow::Result<(Facts, Connection)> {
+        match (self.connection, self.unasked) {
+            (_, Some(error)) => Err(error),
+            (Some(connection), None) => Ok((self.facts, connection)),
+            (None, None) => Err(Failure::Unreachable(self.facts.missing.join("; ")).into()),
+        }
+    }
+}
+
 /// Reads all that can be read; what can't is named in [`Facts::missing`].
 ///
 /// Errors are about a name that means no server, and not about one that is not there.

@@ -3,6 +3,7 @@
 use pgcalm_host::Unknown;
 use pgcalm_postgres::estimate::{Basis, Pending, Replay};
 
+use crate::collect::Options;
 use crate::facts::{Cap, Facts};
 use crate::rules::read;
 use crate::words;
@@ -25,6 +26,17 @@ pub fn pending(facts: &Facts) -> Result<Pending, Unknown> {
     })
 }
 
+/// With the caps that the caller knows: the disk may not be seen, as by another user than root, and they count all the same.
+pub(crate) fn pending_with(facts: &Facts, options: &Options) -> Result<Pending, Unknown> {
+    let asked = |option: Option<Option<u64>>, known: Option<u64>| option.map_or(known, |option| option);
+    let pending = pending(facts)?;
+    Ok(Pending {
+        write_iops: asked(options.write_iops, pending.write_iops),
+        write_bandwidth: asked(options.write_bandwidth, pending.write_bandwidth),
+        ..pending
+    })
+}
+
 /// Seconds of a fast stop.
 pub fn stop(facts: &Facts) -> Result<(f64, Basis), Unknown> {
     pending(facts)?.stop().ok_or_else(read::no_cap)
@@ -33,15 +45,19 @@ pub fn stop(facts: &Facts) -> Result<(f64, Basis), Unknown> {
 /// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most. The
 /// checkpoint at its end has what is dirty now, also where that WAL is more than there is now.
 pub fn recovery(facts: &Facts, wal_bytes: u64) -> [f64; 2] {
+    let standby = facts.server.as_ref().is_some_and(|server| server.in_recovery);
+    pending(facts).unwrap_or_default().recovery(wal_bytes, replay(facts), standby)
+}
+
+/// How fast the last recovery was.
+pub(crate) fn replay(facts: &Facts) -> Replay {
     let server = facts.server.as_ref();
     // What pg_calm tells is for the WAL that there is now.
     let now = server.and_then(|server| server.wal_since_redo_bytes).filter(|bytes| *bytes > 0);
     let told = server.and_then(|server| server.pg_calm.as_ref()?.recovery_seconds).filter(|seconds| *seconds > 0.0);
     let of_module = now.zip(told).map(|(bytes, seconds)| Replay::WithCheckpoint(bytes as f64 / seconds));
     let of_log = || facts.host.as_ref()?.replay_bytes_per_second.map(Replay::Redo);
-    let replay = of_module.or_else(of_log).unwrap_or(Replay::Unknown);
-    let standby = server.is_some_and(|server| server.in_recovery);
-    pending(facts).unwrap_or_default().recovery(wal_bytes, replay, standby)
+    of_module.or_else(of_log).unwrap_or(Replay::Unknown)
 }
 
 /// Both, as far as they are known.

@@ -5,7 +5,7 @@
 //!   the server, so each is tested with a fake host and a fake server.
 //! - [`mod@apply`] makes the changes that can be taken back, [`undo`] takes them back, [`state`] remembers them.
 //! - [`report`] is what was found and done, and the text of it.
-//! - [`ready_to_stop`] has written ahead what a stop would have to write, until that would be short.
+//! - [`ready_to_stop`] has written ahead what a stop would have to write, until that would be short; [`targets`] says what it would cost to keep it so.
 //! - [`isolate`] shows, sets, clears and checks the limits of instances that share a host; its hazards are facts for the rules.
 //!
 //! Nothing is ever restarted, and nothing is changed without `apply`.
@@ -26,4 +26,5 @@ pub mod rules;
 #[cfg(test)]
 mod schema;
 pub mod state;
+pub mod targets;
 pub mod undo;

@@ -17,7 +17,7 @@ use postgres::error::SqlState;
 use serde::{Deserialize, Serialize};
 
 use crate::collect::amounts::Amounts;
-use crate::collect::{self, Collected, host};
+use crate::collect::{self, host};
 use crate::{estimate, words};
 
 /// Between looks.
@@ -151,18 +151,9 @@ struct Synced {
 
 impl<'a> Look<'a> {
     fn new(root: &'a HostRoot, options: &'a Options) -> anyhow::Result<Self> {
-        let Collected { facts, connection, unasked } = collect::collect(root, &options.collect)?;
-        let connection = match (connection, unasked) {
-            (_, Some(error)) => return Err(error),
-            (Some(connection), None) => connection,
-            (None, None) => return Err(Failure::Unreachable(facts.missing.join("; ")).into()),
-        };
+        let (facts, connection) = collect::collect(root, &options.collect)?.connected()?;
         let told = |why: Unknown| Failure::Host(why.unknown);
-        let mut pending = estimate::pending(&facts).map_err(told)?;
-        // The disk may not be seen, as by another user than root, and the option counts all the same.
-        let asked = |option: Option<Option<u64>>, known: Option<u64>| option.map_or(known, |option| option);
-        pending.write_iops = asked(options.collect.write_iops, pending.write_iops);
-        pending.write_bandwidth = asked(options.collect.write_bandwidth, pending.write_bandwidth);
+        let pending = estimate::pending_with(&facts, &options.collect).map_err(told)?;
         let mut client = connection.client;
         let version = Version::read(&mut client)?;
         let amounts = Amounts::read(&mut client, version).context("what a stop would have to write")?;

@@ -127,8 +127,8 @@ pub fn replay_rate(log: &str) -> Option<f64> {
     (seconds >= 0.1).then(|| bytes as f64 / seconds)
 }
 
-/// Of a position such as `1/2F000028`.
-fn position(text: &str) -> Option<u64> {
+/// A position of WAL such as `1/2F000028`, with which the text begins.
+pub fn position(text: &str) -> Option<u64> {
     let (high, low) = text.split([' ', '\n', ',']).next()?.split_once('/')?;
     let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
     Some(hexadecimal(high)? << 32 | hexadecimal(low)?)

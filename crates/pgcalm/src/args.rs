@@ -12,6 +12,7 @@ pub(crate) mod record;
 pub(crate) mod report_files;
 pub(crate) mod server;
 pub(crate) mod suite;
+pub(crate) mod targets;
 pub(crate) mod time;
 pub(crate) mod top;
 pub(crate) mod trace;
@@ -39,6 +40,7 @@ use crate::args::record::{IncidentArgs, IncidentsArgs, RecordArgs};
 use crate::args::report_files::ReportFiles;
 use crate::args::server::InstanceArg;
 use crate::args::suite::SuiteArgs;
+use crate::args::targets::TargetsArgs;
 use crate::args::top::TopArgs;
 use crate::args::trace::TraceVerb;
 use crate::args::volume::VolumeArgs;
@@ -158,6 +160,12 @@ pub(crate) enum Verb {
     /// Dirty buffers are counted by pg_calm or pg_buffercache. Needs EXECUTE on pg_backup_start, or pg_checkpoint since 19.
     #[command(before_help = "Example: pgcalm ready-to-stop --within 10s --timeout 5min")]
     ReadyToStop(ReadyToStopArgs),
+    /// Say what pg_calm.stop_target and pg_calm.recovery_target would cost: five values of each, by what the last WAL tells.
+    ///
+    /// With pg_calm or without. Reads WAL with the server's own pg_waldump, as the server's user, on its host; asks the server
+    /// for no more than settings and views. Best after at least a checkpoint interval of the load that it is about.
+    #[command(before_help = "Example: sudo pgcalm targets --iops 3000 --bandwidth 125MB")]
+    Targets(TargetsArgs),
     /// Keep what a server has cached, and read it again after a restart, a failover or on a new standby.
     ///
     /// --save asks the kernel which blocks of tables and indexes are in the page cache and, by the extension pg_buffercache, the

@@ -14,6 +14,7 @@ mod ready_to_stop;
 mod record;
 mod report;
 mod suite;
+mod targets;
 mod top;
 mod trace;
 mod usage;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Verb::Incident(args) => record::incident(&args),
         Verb::Predict(args) => predict::run(&args),
         Verb::ReadyToStop(args) => ready_to_stop::run(&args),
+        Verb::Targets(args) => targets::run(&args),
         Verb::Warm(args) => warm::run(&args),
         Verb::Generate(args) => generate::run(&args),
         Verb::WalRestore(args) => return ExitCode::from(wal_restore::run(args) as u8),

@@ -28,14 +28,14 @@ fn the_same_mistake_has_the_same_end_in_every_verb() {
         assert!(stderr.starts_with("pgcalm: "), "{arguments:?}: {stderr}");
         assert!(stderr.contains(part), "{arguments:?}: {stderr}");
     };
-    for verb in ["doctor", "predict", "lag", "top --once"] {
+    for verb in ["doctor", "predict", "lag", "targets", "top --once"] {
         let nowhere = &["--connect", "host=/nonexistent port=1"];
         ends(verb, nowhere, 4, "--connect: no ");
         ends(verb, &["--connect", "nonsense"], 2, "--connect: ");
     }
     // Others' servers may be hidden from who is not root; then it may be one of them: exit code 3.
     if rustix::process::geteuid().is_root() {
-        for verb in ["doctor", "predict", "lag", "top --once", "trace why"] {
+        for verb in ["doctor", "predict", "lag", "targets", "top --once", "trace why"] {
             let nobody = &["--instance", "/nonexistent"];
             ends(verb, nobody, 4, "--instance /nonexistent: no such server");
         }
@@ -44,6 +44,7 @@ fn the_same_mistake_has_the_same_end_in_every_verb() {
         "doctor",
         "predict",
         "lag",
+        "targets",
         "isolate show",
         "isolate check",
         "trace why",

@@ -9,6 +9,7 @@ mod packaging;
 mod predict;
 mod ready_to_stop;
 mod record;
+mod targets;
 mod top;
 mod wal_restore;
 mod warm;
