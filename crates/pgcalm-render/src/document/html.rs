@@ -108,7 +108,10 @@ fn bar(share: f64) -> Markup {
 /// What the figures of the tables mean.
 fn terms(document: &Document) -> Markup {
     let columns = document.tables().into_iter().flat_map(|table| &table.columns);
-    let told: Vec<&Column> = columns.filter(|column| !column.meaning.is_empty()).collect();
+    // Tables may have some in common.
+    let mut named = std::collections::BTreeSet::new();
+    let told: Vec<&Column> =
+        columns.filter(|column| !column.meaning.is_empty() && named.insert(column.line())).collect();
     html! {
         @if !told.is_empty() || !document.terms.is_empty() {
             section {
