@@ -347,7 +347,7 @@ mod tests {
         let iops = Path::new("/sys/fs/cgroup").join(Kind::WriteIops.v1_file());
         root.put(&iops, "");
         root.put("proc/70/stat", "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
-        let capper = Capper::of_own_group(&journal).unwrap();
+        let capper = Capper::of_own_group(&journal, "-3").unwrap();
         assert_eq!(capper.mechanism(), "cgroup-v1");
         capper.admit(70).unwrap();
         let group = root.path(&capper.groups.as_ref().unwrap().group);
