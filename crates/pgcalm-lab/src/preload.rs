@@ -26,7 +26,10 @@ pub(crate) fn library(
         return Ok(None);
     }
     let source = directory.join("synchronous_flush.c");
-    shared_file::write(&source, SYNCHRONOUS_FLUSH).with_context(|| format!("write {}", source.display()))?;
+    // Whatever root's umask is, the compiler is to read it.
+    shared_file::write(&source, SYNCHRONOUS_FLUSH)
+        .and_then(|()| shared_file::give(&source, installation))
+        .with_context(|| format!("write {}", source.display()))?;
     let library = source.with_extension("so");
     let mut compiler = tool::command("cc");
     installation.run_as(&mut compiler, directory);
