@@ -116,11 +116,11 @@ check-postgres: deps
 
 fmt:
 	cargo fmt
-	clang-format -i $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format -i $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c bench/shims/*.c $(BPF_SOURCES)
 
 fmt-check:
 	cargo fmt --check
-	clang-format --dry-run --Werror $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c $(BPF_SOURCES)
+	clang-format --dry-run --Werror $(MODULE_SOURCES) $(EXTENSION)/test/*.c $(EXTENSION)/test/*.h bench/errors/*.c bench/noop_archive/*.c bench/shims/*.c $(BPF_SOURCES)
 
 lint: fmt-check
 	sh $(EXTENSION)/test/includes.sh
@@ -128,7 +128,7 @@ lint: fmt-check
 	RUSTDOCFLAGS='--deny warnings' cargo doc --quiet --workspace --no-deps --document-private-items
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 \
-	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ -I$(EXTENSION)/src $(filter %.c,$(MODULE_SOURCES)) bench/errors/*.c bench/noop_archive/*.c
+	  -DPG_VERSION_NUM=150000 -D__linux__ -D__LP64__ -D__x86_64__ -I$(EXTENSION)/src $(filter %.c,$(MODULE_SOURCES)) bench/errors/*.c bench/noop_archive/*.c bench/shims/*.c
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -I$(BPF)/bpf \
 	  -D__x86_64__ '-DSEC(section)=' '-DBPF_PROG(name,...)=name(__VA_ARGS__)' -D__always_inline=inline -D__noinline= \

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use crate::options::{Named, each_once, one_of};
+use crate::preload::CHECKPOINTER_FLUSH;
 use pgcalm_host::Failure;
 
 /// One way of running PostgreSQL.
@@ -26,16 +27,18 @@ pub struct Contestant {
     pub operations: u32,
 }
 
+const STOCK: Contestant = Contestant {
+    name: "stock",
+    description: "PostgreSQL as it comes.",
+    settings: &[],
+    module: false,
+    data_capped: true,
+    operations: 1,
+};
+
 /// All that there are.
-pub const CONTESTANTS: [Contestant; 14] = [
-    Contestant {
-        name: "stock",
-        description: "PostgreSQL as it comes.",
-        settings: &[],
-        module: false,
-        data_capped: true,
-        operations: 1,
-    },
+pub const CONTESTANTS: [Contestant; 15] = [
+    STOCK,
     Contestant {
         name: "stock-tuned",
         description: "PostgreSQL with the settings that help most without the module: no flush hints, so that the \
@@ -53,9 +56,7 @@ pub const CONTESTANTS: [Contestant; 14] = [
             // Spread the checkpoint's writes over all of the interval but what its fsyncs need.
             ("checkpoint_completion_target", "0.9"),
         ],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "pg_calm",
@@ -65,96 +66,81 @@ pub const CONTESTANTS: [Contestant; 14] = [
             // The lab's clients are superusers, those of applications are not.
         ],
         module: true,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "pg_calm-shadow",
         description: "With pg_calm loaded in shadow mode: it tracks and reports, and does nothing.",
         settings: &[("shared_preload_libraries", "pg_calm"), ("pg_calm.mode", "shadow")],
         module: true,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "pg_calm-off",
         description: "With pg_calm loaded and switched off.",
         settings: &[("shared_preload_libraries", "pg_calm"), ("pg_calm.mode", "off")],
         module: true,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "stock-uncapped",
         description: "PostgreSQL as it comes with the data volume's caps lifted: the rate that the WAL volume allows.",
-        settings: &[],
-        module: false,
         data_capped: false,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "stock-twice",
         description: "PostgreSQL as it comes, on volumes with twice the operations per second and no more bandwidth: what money buys.",
-        settings: &[],
-        module: false,
-        data_capped: true,
         operations: 2,
+        ..STOCK
     },
     Contestant {
         name: "flush-none",
         description: "No flush hints at all, by checkpointer, background writer or backends: the kernel's flusher decides.",
         settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "flush-checkpointer",
         description: "Flush hints of the checkpointer alone, each 256 kB.",
         settings: &[("checkpoint_flush_after", "256kB"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
+    },
+    Contestant {
+        name: "flush-checkpointer-8kB",
+        description: "Flush hints of the checkpointer alone, after each block that it writes.",
+        settings: &[("checkpoint_flush_after", "8kB"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
+        ..STOCK
     },
     Contestant {
         name: "flush-checkpointer-sync",
-        description: "Flush hints of the checkpointer alone, after each block that it writes.",
-        settings: &[("checkpoint_flush_after", "8kB"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "0")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        description: "Flush hints as stock, but the checkpointer waits at each, 256 kB, until the pages are on the device.",
+        settings: &[CHECKPOINTER_FLUSH],
+        ..STOCK
     },
     Contestant {
         name: "flush-bgwriter",
         description: "Flush hints of the background writer alone, each 512 kB.",
         settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "512kB"), ("backend_flush_after", "0")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "flush-backend",
         description: "Flush hints of backends alone, each 256 kB.",
         settings: &[("checkpoint_flush_after", "0"), ("bgwriter_flush_after", "0"), ("backend_flush_after", "256kB")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "flush-all",
         description: "Flush hints of all three as seldom as they can be, each 2 MB.",
         settings: &[("checkpoint_flush_after", "2MB"), ("bgwriter_flush_after", "2MB"), ("backend_flush_after", "2MB")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: "flush-wal-writer",
         description: "The WAL writer flushes each time that it writes; flush hints for data as stock.",
         settings: &[("wal_writer_flush_after", "0")],
-        module: false,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
 ];
 

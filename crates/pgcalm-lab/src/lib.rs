@@ -22,6 +22,7 @@ mod module;
 mod mount_namespace;
 mod need_root;
 mod network;
+mod preload;
 mod private_dir;
 mod progress;
 mod restore;

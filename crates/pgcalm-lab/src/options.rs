@@ -108,7 +108,7 @@ pub enum SysctlProfile {
     DefaultOn(Size),
     /// Room for dirty pages and time until the kernel's own flusher comes for them.
     Roomy,
-    /// Dirty pages go early: the kernel's flusher looks each second and writes above 102 MB, and writers are hardly ever held. The
+    /// Dirty pages go early: the kernel's flusher looks each second and writes above 102.4 MB, and writers are hardly ever held. The
     /// kernel table of a host with many capped instances.
     Early,
     /// What the kernel's defaults come to on a host with 4 GB of memory (400 and 800 million bytes): the limits are
@@ -136,7 +136,7 @@ impl SysctlProfile {
                 (("dirty_background_bytes", memory.bytes() / 10), ("dirty_bytes", memory.bytes() / 5), 3000)
             }
             Self::Roomy => (("dirty_background_ratio", 40), ("dirty_ratio", 60), 30000),
-            Self::Early => (("dirty_background_bytes", 102 << 20), ("dirty_ratio", 95), 3000),
+            Self::Early => (("dirty_background_bytes", 102_400_000), ("dirty_ratio", 95), 3000),
             Self::Small => (("dirty_background_bytes", 400_000_000), ("dirty_bytes", 800_000_000), 3000),
         };
         let look = if self == Self::Early { 100 } else { 500 };

@@ -15,7 +15,7 @@ use crate::crash::SharedMemory;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
 use crate::journal::{Journal, Undo};
-use crate::{crash, shared_file, tool};
+use crate::{crash, preload, shared_file, tool};
 
 /// How long a start may take: the longest part is recovery, which a copied template doesn't need.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,6 +40,7 @@ pub struct Server {
     /// Another one after [`stop`](Self::stop) and [`start_again`](Self::start_again).
     child: Mutex<Child>,
     places: Places,
+    preload: Option<PathBuf>,
     clients: Clients,
     undo: Option<Undo>,
 }
@@ -75,7 +76,8 @@ impl Server {
             Some(port) => port.parse().with_context(|| format!("port {port}"))?,
             None => PORT,
         };
-        Self::launch(journal, installation, places, port, interrupt)
+        let preload = preload::library(settings, &places.socket, installation, interrupt)?;
+        Self::launch(journal, installation, places, preload, port, interrupt)
     }
 
     /// Starts a server again that has been started here before, with the settings of that time.
@@ -85,23 +87,25 @@ impl Server {
         places: Places,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        Self::launch(journal, installation, places, PORT, interrupt)
+        Self::launch(journal, installation, places, None, PORT, interrupt)
     }
 
     fn launch(
         journal: &Journal,
         installation: &Installation,
         places: Places,
+        preload: Option<PathBuf>,
         port: u16,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let undo = journal.note(installation.processes_in(&places.data))?;
         let log = shared_file::create(&places.log).with_context(|| format!("create {}", places.log.display()))?;
-        let child = spawn(installation, &places, log)?;
+        let child = spawn(installation, &places, preload.as_deref(), log)?;
         let server = Self {
             child: Mutex::new(child),
             clients: Clients { installation: installation.clone(), socket: places.socket.clone(), port },
             places,
+            preload,
             undo: Some(undo),
         };
         server.wait_until_ready(interrupt)?;
@@ -122,7 +126,7 @@ impl Server {
             .append(true)
             .open(&self.places.log)
             .with_context(|| format!("open {}", self.places.log.display()))?;
-        *self.child() = spawn(&self.clients.installation, &self.places, log)?;
+        *self.child() = spawn(&self.clients.installation, &self.places, self.preload.as_deref(), log)?;
         Ok(())
     }
 
@@ -248,8 +252,10 @@ impl Drop for Server {
     }
 }
 
-fn spawn(installation: &Installation, places: &Places, log: File) -> anyhow::Result<Child> {
-    tool::spawn(installation.postgres(&places.data).stdout(log.try_clone()?).stderr(log))
+fn spawn(installation: &Installation, places: &Places, preload: Option<&Path>, log: File) -> anyhow::Result<Child> {
+    let mut command = installation.postgres(&places.data);
+    command.envs(preload.map(|library| ("LD_PRELOAD", library)));
+    tool::spawn(command.stdout(log.try_clone()?).stderr(log))
 }
 
 /// Settings from what a scenario has of them.

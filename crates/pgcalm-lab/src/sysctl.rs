@@ -75,9 +75,10 @@ mod tests {
         drop(applied);
         fs::write(root.path(vm_sysctl::path("dirty_bytes")), "0").unwrap();
         let applied = apply(&journal, "early".parse().unwrap()).unwrap();
-        assert_eq!(read("dirty_background_bytes"), "106954752");
+        assert_eq!(read("dirty_background_bytes"), "102400000");
         assert_eq!(read("dirty_ratio"), "95");
         assert_eq!(read("dirty_writeback_centisecs"), "100");
+        assert_eq!(read("dirty_expire_centisecs"), "3000");
         drop(applied);
         let applied = apply(&journal, "default:10GB".parse().unwrap()).unwrap();
         assert_eq!(read("dirty_background_bytes"), "1073741824");

@@ -11,7 +11,8 @@ use crate::interrupt::Interrupt;
 use pgcalm_host::Failure;
 
 /// Programs that may be absent, and the Debian package that brings them.
-const PACKAGES: [(&str, &str); 10] = [
+const PACKAGES: [(&str, &str); 11] = [
+    ("cc", "gcc"),
     ("dd", "coreutils"),
     ("dmsetup", "dmsetup"),
     ("ip", "iproute2"),

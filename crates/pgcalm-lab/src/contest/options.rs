@@ -131,7 +131,7 @@ pub struct Options {
     /// Writeback sysctls during the runs: default is the kernel's (dirty_background_ratio 10, dirty_ratio 20,
     /// dirty_expire_centisecs 3000), default:SIZE what these ratios come to where SIZE of memory can be dirty (small: 4 GB,
     /// 400 and 800 million bytes), roomy gives dirty pages room and time (40, 60, 30000), early is what some hosts with many instances
-    /// have: background 102 MB, limit 95 %, the flusher looks each second; former values come back
+    /// have: background 102.4 MB, limit 95 %, the flusher looks each second; former values come back
     /// [default: default, with --memory what that comes to there].
     #[arg(long)]
     #[serde(skip)]

@@ -47,7 +47,7 @@ const OPTIONS: [Declared; 24] = [
         "PROFILE",
         "Writeback sysctls during the runs: default is the kernel's, default:SIZE what its ratios come to on a \
          host with SIZE of memory (small: 4 GB), roomy gives dirty pages room and time, early has the flusher \
-         look each second for more than 102 MB; former values come back",
+         look each second for more than 102.4 MB; former values come back",
         identity,
     ),
     option("clients", "N", "Connections of the load", |arg| arg.value_parser(count::<u32>)),

@@ -12,6 +12,9 @@ use crate::report::{Shown, settings, style};
 
 const MIB: f64 = 1048576.0;
 
+/// Lines of a case in a terminal; with what is around them they fit on a screen.
+const LINES: usize = 25;
+
 /// A reader of one figure of a sample.
 type Read = fn(&Sample) -> Option<f64>;
 
@@ -23,6 +26,13 @@ impl Shown for Report {
         document.title = Some("How far a standby falls behind, and whether it comes back".to_string());
         document.readings = reading::lines(self);
         document.section("Comparison").table(table(self));
+        let section = document.section("Lag");
+        section.note(
+            "WAL made: mean since the line before. Lags: WAL on the primary's disk, at that second. * after the load",
+        );
+        for case in &self.cases {
+            section.heading(&case.name).table(lags(case));
+        }
         charts(self, document.section("Second by second").on_page());
         let section = document.section("Cases").on_page();
         for case in &self.cases {
@@ -154,6 +164,24 @@ fn by_second(samples: &[Sample], read: Read) -> Vec<Option<f64>> {
     values
 }
 
+/// What was made and what lagged behind, in so many lines at most.
+fn lags(case: &Case) -> Table {
+    let headings = ["second", "made MiB/s", "sent MiB", "write MiB", "flush MiB", "replay MiB"];
+    let mut table = Table::new(headings.map(Column::figures));
+    for samples in case.samples.chunks(case.samples.len().div_ceil(LINES).max(1)) {
+        let Some(last) = samples.last() else { continue };
+        let made: Vec<f64> = samples.iter().filter_map(|sample| mib(sample.wal_bytes_per_s)).collect();
+        let made = (!made.is_empty()).then(|| made.iter().sum::<f64>() / made.len() as f64);
+        let lags = [last.sent, last.write, last.flush, last.replay].map(in_mib);
+        table.row(std::iter::once(second(last)).chain(std::iter::once(made).chain(lags).map(figure)));
+    }
+    table
+}
+
+fn second(sample: &Sample) -> String {
+    format!("{}{}", short(sample.time_s), if sample.under_load { "" } else { " *" })
+}
+
 fn samples(case: &Case) -> Table {
     let figures: [(&str, Read); 13] = [
         ("WAL MiB/s", |s| mib(s.wal_bytes_per_s)),
@@ -174,10 +202,9 @@ fn samples(case: &Case) -> Table {
     let headings = ["second"].into_iter().chain(figures.iter().map(|(heading, _)| *heading)).map(Column::figures);
     let mut table = Table::new(headings.chain(words));
     for sample in &case.samples {
-        let second = format!("{}{}", short(sample.time_s), if sample.under_load { "" } else { " *" });
         let place = sample.bottleneck.as_deref().unwrap_or_default().replace('_', " ");
         let read = figures.iter().map(|(_, read)| figure(read(sample)));
-        table.row(std::iter::once(second).chain(read).chain([sample.receiver.clone(), place]));
+        table.row(std::iter::once(second(sample)).chain(read).chain([sample.receiver.clone(), place]));
     }
     table
 }
@@ -188,4 +215,35 @@ fn mib(bytes: Option<f64>) -> Option<f64> {
 
 fn in_mib(lag: Lag) -> Option<f64> {
     lag.bytes.map(|bytes| bytes as f64 / MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_case_has_its_lags_in_few_lines() {
+        let sample = |second: u32| Sample {
+            time_s: second.into(),
+            under_load: second < 40,
+            wal_bytes_per_s: (second > 0).then_some(f64::from(second) * MIB),
+            sent: Lag { bytes: Some(u64::from(second) << 20), s: None },
+            replay: Lag { bytes: Some(u64::from(second) << 21), s: None },
+            ..Sample::default()
+        };
+        let case = |seconds| {
+            serde_json::json!({"name": "", "description": "", "link_limited": false,
+            "primary_settings": {}, "standby_settings": {}, "load_s": 40, "cut_short": null, "wal_bytes": 0,
+            "received_bytes": 0, "catch_up_s": null, "watched_s": 0, "receiver_error": null, "segments_restored": 0,
+            "guard": null, "samples": (0..seconds).map(sample).collect::<Vec<_>>()})
+        };
+        let lags = |seconds| lags(&serde_json::from_value(case(seconds)).unwrap()).rows;
+        assert_eq!(lags(0), Vec::<Vec<String>>::new());
+        assert_eq!(lags(LINES as u32).len(), LINES);
+        let rows = lags(50);
+        assert_eq!(rows.len(), LINES);
+        assert_eq!(rows[0], ["1", "1", "1", "–", "–", "2"]);
+        assert_eq!(rows[1], ["3", "2.50", "3", "–", "–", "6"]);
+        assert_eq!(rows[24], ["49 *", "48.5", "49", "–", "–", "98"]);
+    }
 }
