@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after torture torture-errors torture-archive clean
 
 all: build
 
@@ -207,6 +207,18 @@ bench-warm: deps build
 bench-stop-start: build
 	@$(PGCALM) lab run suite bench/suites/stop-start.toml --option module-dir=$(EXTENSION) --results bench/results/stop-start \
 	  --markdown target/stop-start.md --html target/stop-start.html --json target/stop-start.json
+
+# A hundred instances in lockstep on two file systems, docs/reference/hundred-instances.md; as root, half an hour, wants the machine
+# for itself, goes on where it was
+bench-hundred: build
+	@$(PGCALM) lab run suite bench/suites/hundred.toml --option module-dir=$(EXTENSION) --results bench/results/hundred \
+	  --markdown docs/reference/hundred-instances.md
+
+# Who should push what is written out of the page cache, without the module (bench/suites/flush-after.toml), target/flush-after.md;
+# as root, 25 minutes, wants the machine for itself, goes on where it was
+bench-flush-after: build
+	@$(PGCALM) lab run suite bench/suites/flush-after.toml --option module-dir=$(EXTENSION) --results bench/results/flush-after \
+	  --markdown target/flush-after.md --html target/flush-after.html
 
 # Crashes under load, target/torture.md; CYCLES=N for another number than 200
 torture: build
