@@ -5,9 +5,7 @@
  *
  * Before the fsync of a file in a checkpoint's sync phase, what is written to it and not
  * flushed is drained: the worker flushes it, merged and with little in flight, while the
- * checkpointer waits.  What is written to the file meanwhile is drained in another round, as
- * long as each leaves less than half of what it began with; the rest is left to fsync, which
- * puts all of it into the device's queue at once.
+ * checkpointer waits.  What is written to the file meanwhile is left to fsync.
  *
  * All drains of a checkpoint together take a bounded time.  By default that is what the server
  * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and
@@ -157,21 +155,13 @@ file_to_drain(int fd)
 	return file;
 }
 
-/* Whether the time for drains is over, with so much of it spent by the one that is under way */
-static bool
-is_late(uint64 more_ms)
-{
-	/* a reload may have made it less */
-	return spent_us / 1000 + more_ms >= Min(budget_ms, drain_timeout_ms());
-}
-
 /*
  * Wait until the worker has flushed what is marked now, or the time is over.  What it has
  * taken from the map is under way, in the order in which it was taken; fsync would have to
  * wait for that.
  */
 static void
-drain_round(int file)
+drain(int file)
 {
 	static uint32 wait_event = 0;
 	uint64 start_ms = monotonic_ms();
@@ -182,7 +172,9 @@ drain_round(int file)
 		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
 	pg_atomic_write_u32(&calm_shared->draining, file);
-	while (may_wait() && !is_late(monotonic_ms() - start_ms))
+	/* a reload may have made it less */
+	while (may_wait() &&
+	       spent_us / 1000 + monotonic_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
 		uint64 flushed = pg_atomic_read_u64(&calm_shared->counters.flushed_pages);
 		uint64 in_flight = pg_atomic_read_u64(&calm_shared->in_flight_pages);
@@ -200,20 +192,6 @@ drain_round(int file)
 	}
 	pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
 	spent_us += (monotonic_ns() - start_ns) / 1000;
-}
-
-static void
-drain(int file)
-{
-	uint64 pages = pages_marked_before(file, monotonic_ms());
-	uint64 before;
-
-	do
-	{
-		before = pages;
-		drain_round(file);
-		pages = pages_marked_before(file, monotonic_ms());
-	} while (pages > pages_not_drained_for() && pages <= before / 2 && may_wait() && !is_late(0));
 }
 
 /* The same; duplicate is closed if that fails */
@@ -256,7 +234,7 @@ drain_before_checkpoint_fsync(int fd)
 		budget_ms = (uint64) Min((double) drain_timeout_ms(),
 		                         Max(time_until_wal_asks() * WAL_PART, time_of_fsync()));
 	}
-	if (is_late(0) || checkpoint_stats_is_immediate() || !may_wait() ||
+	if (spent_us / 1000 >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
 	    (file = file_to_drain(fd)) == PAGE_MAP_NO_FILE)
 		return fd;
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
