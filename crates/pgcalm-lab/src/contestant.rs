@@ -27,7 +27,8 @@ pub struct Contestant {
     pub operations: u32,
 }
 
-const STOCK: Contestant = Contestant {
+/// What all others differ from.
+pub(crate) const STOCK: Contestant = Contestant {
     name: "stock",
     description: "PostgreSQL as it comes.",
     settings: &[],

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::contestant::Contestant;
+use crate::contestant::{Contestant, STOCK};
 use crate::options::one_of;
 
 /// The setting that tells instances to share, added when the directory is known.
@@ -12,21 +12,13 @@ const SHARE: &str = "pg_calm-share";
 
 /// The ways in which all servers are run.
 pub(super) const CONTESTANTS: [Contestant; 3] = [
-    Contestant {
-        name: "stock",
-        description: "PostgreSQL as it comes.",
-        settings: &[],
-        module: false,
-        data_capped: true,
-        operations: 1,
-    },
+    STOCK,
     Contestant {
         name: "pg_calm",
         description: "With the module pg_calm loaded; each instance knows its own caps only.",
         settings: &[("shared_preload_libraries", "pg_calm")],
         module: true,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
     Contestant {
         name: SHARE,
@@ -34,8 +26,7 @@ pub(super) const CONTESTANTS: [Contestant; 3] = [
                       and their timed checkpoints are moved apart.",
         settings: &[("shared_preload_libraries", "pg_calm, pg_calm_share")],
         module: true,
-        data_capped: true,
-        operations: 1,
+        ..STOCK
     },
 ];
 
