@@ -84,6 +84,7 @@ mod tests {
         "WHAT",
         "WHEN",
         "WHERE",
+        "WHOSE",
         "upsert|read70|tpcb|tpcc|FILE.sql|COMMAND",
         // Of a hidden verb.
         "MEMBERS",

@@ -153,7 +153,11 @@ fn what_was_cached_is_cached_again_and_what_was_not_is_not() {
     assert!(output.status.success() && rest.end == End::All, "{rest:?}");
     assert_eq!((rest.cold_bytes(), rest.changed_bytes), (0, 0), "{rest:?}");
     assert!(rest.already_bytes >= limited.warmed_bytes, "{rest:?}");
-    assert_eq!(ranges(&warm.tables[0]), before);
+    // The kernel may have taken single blocks back since: nothing else is cached, and nearly all of it is.
+    let holds = |block: u64| before.iter().any(|range| range.contains(&block));
+    let after = ranges(&warm.tables[0]);
+    assert!(after.iter().all(|range| range.clone().all(holds)), "{after:?}");
+    assert!(cached(&warm.tables[0]) > 1425, "{after:?}");
     assert!(cached(&warm.tables[1]) < 900, "{:?}", ranges(&warm.tables[1]));
     let (again, _) = warm.restore(&[]);
     // Whoever else works on this machine may have pushed a block out.
