@@ -111,6 +111,19 @@ pub struct Disk {
     pub dirty_limit: Option<DeviceDirtyLimit>,
     /// The block layer's writeback throttling; null if the kernel has none for this disk.
     pub writeback_throttling: Option<WritebackThrottling>,
+    /// Its queue; null if it has none of its own.
+    #[serde(default)]
+    pub request_queue: Option<RequestQueue>,
+}
+
+/// What the block layer hands to a disk before it lets a process wait (`blk_mq_get_tag`, block/blk-mq-tag.c).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RequestQueue {
+    /// Requests that are under way at most, in each of its hardware queues.
+    pub requests: u64,
+    /// Where that stands.
+    pub file: String,
 }
 
 /// How the block layer holds what the page cache writes (block/blk-wbt.c): with fewer writes in flight as long as reads take

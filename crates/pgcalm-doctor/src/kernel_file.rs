@@ -1,4 +1,4 @@
-//! Files of the kernel that are changed: sysctls of writeback, limits of devices' dirty pages and their writeback throttling.
+//! Files of the kernel that are changed: sysctls of writeback, limits of devices' dirty pages, and their queues.
 
 use std::fs::OpenOptions;
 
@@ -7,13 +7,13 @@ use pgcalm_host::{HostRoot, Result};
 /// The directories of files that may be written. A state file that somebody has changed leads nowhere else.
 const DIRECTORIES: [&str; 2] = ["/proc/sys/vm/dirty_", "/sys/class/bdi/"];
 
-/// The only file of a block device that may be.
-const OF_BLOCK_DEVICES: (&str, &str) = ("/sys/block/", "/queue/wbt_lat_usec");
+/// The only files of a block device that may be.
+const OF_BLOCK_DEVICES: [&str; 2] = ["/queue/wbt_lat_usec", "/queue/nr_requests"];
 
 /// Whether it is one of the files that are written here.
 pub(crate) fn is_known(file: &str) -> bool {
-    let (start, end) = OF_BLOCK_DEVICES;
-    let device = file.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    let of_device = file.strip_prefix("/sys/block/");
+    let device = of_device.and_then(|rest| OF_BLOCK_DEVICES.iter().find_map(|end| rest.strip_suffix(end)));
     !file.contains("..")
         && (DIRECTORIES.iter().any(|start| file.starts_with(start))
             || device.is_some_and(|device| !device.contains('/')))

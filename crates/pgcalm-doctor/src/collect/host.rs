@@ -15,7 +15,8 @@ use pgcalm_trace::usdt::notes::Notes;
 
 use crate::collect::{grace, kernel_features};
 use crate::facts::{
-    Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, MemoryUse, WritebackThrottling,
+    Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, MemoryUse, RequestQueue,
+    WritebackThrottling,
 };
 use crate::kernel_file;
 use crate::rules::stop::MANY_FILES;
@@ -201,7 +202,10 @@ fn disks(
                                 min_share: device.min_share,
                                 min_file: device.min_file,
                             }),
-                        writeback_throttling: writeback_throttling(root, &disk.name),
+                        writeback_throttling: queue_file(root, &disk.name, "wbt_lat_usec")
+                            .map(|(latency_us, file)| WritebackThrottling { latency_us, file }),
+                        request_queue: queue_file(root, &disk.name, "nr_requests")
+                            .map(|(requests, file)| RequestQueue { requests, file }),
                     });
                     &mut disks.last_mut().expect("just pushed").roles
                 }
@@ -226,9 +230,10 @@ fn cap(instance: &isolate::Instance, disk: &isolate::Disk, kind: &str, root_grou
         .map(|limit| Cap { value: limit.value, source: limit.file.clone() })
 }
 
-/// A partition has no queue of its own, and a disk with a scheduler that does this itself no such file.
-fn writeback_throttling(root: &HostRoot, name: &str) -> Option<WritebackThrottling> {
-    let file = format!("/sys/block/{}/queue/wbt_lat_usec", name.replace('/', "!"));
+/// A number of a disk's queue, and its file. A partition has no queue of its own, and a disk with a scheduler that
+/// throttles by itself no `wbt_lat_usec`.
+fn queue_file(root: &HostRoot, disk: &str, name: &str) -> Option<(u64, String)> {
+    let file = format!("/sys/block/{}/queue/{name}", disk.replace('/', "!"));
     let text = kernel_file::read(root, &file).ok()?;
-    Some(WritebackThrottling { latency_us: text.parse().ok()?, file })
+    Some((text.parse().ok()?, file))
 }

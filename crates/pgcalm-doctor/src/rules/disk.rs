@@ -19,6 +19,12 @@ const AT_CAP: f64 = 0.9;
 /// Twice what a read of a cloud's volume takes that has nothing else to do.
 const READ_LATENCY_US: u64 = 1000;
 
+/// Milliseconds of a volume's operations that may wait in its queue: ten to twenty times what keeps it busy.
+const QUEUE_MS: u64 = 10;
+
+/// Fewer requests the kernel does not take (`BLKDEV_MIN_RQ`, include/linux/blkdev.h).
+const LEAST_REQUESTS: u64 = 4;
+
 /// The kernel keeps a disk's dirty pages below a limit of its own.
 pub(super) fn dirty_limit(facts: &Facts) -> Answer {
     let instance = read::instance(facts)?;
@@ -199,6 +205,32 @@ pub(super) fn writeback_throttling(facts: &Facts) -> Answer {
             disk.disk.name, throttling.file, cap.value, cap.source
         ))
         .write(&throttling.file, Some(now.to_string()), READ_LATENCY_US.to_string())
+    })
+}
+
+/// A checkpoint's fsync fills the queue of a disk, and commits and reads wait behind all of it.
+pub(super) fn queue_is_long(facts: &Facts) -> Answer {
+    let disk = read::data_disk(facts)?;
+    let cap = read::write_iops(facts, disk)?;
+    // A control group holds writes before they come to the disk's queue.
+    if Path::new(&cap.source).is_absolute() {
+        return Ok(None);
+    }
+    let Some(queue) = &disk.request_queue else {
+        return Err(Unknown::new(format!("{} has no nr_requests: it is no disk of its own", disk.disk.name)));
+    };
+    let most = (cap.value * QUEUE_MS / 1000).max(LEAST_REQUESTS);
+    when(queue.requests > 2 * most, || {
+        Found::new(format!(
+            "{}: {} = {}, {} ms at {} operations per second ({})",
+            disk.disk.name,
+            queue.file,
+            queue.requests,
+            queue.requests * 1000 / cap.value.max(1),
+            cap.value,
+            cap.source
+        ))
+        .write(&queue.file, Some(queue.requests.to_string()), most.to_string())
     })
 }
 

@@ -129,6 +129,8 @@ fn cases() -> Vec<Case> {
         host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 70)),
         host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 0)),
         host("writeback-throttling", |h| h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")),
+        // 10 ms of 3000 operations per second are 30, and twice that is let pass.
+        host("queue-long", |h| h.write("sys/devices/sda/queue/nr_requests", "61\n")),
         host("dirty-expire-short", |h| h.sysctl("dirty_expire_centisecs", 2999)),
         host("dirty-background-over-limit", |h| h.sysctl("dirty_background_ratio", 20)),
         Case {

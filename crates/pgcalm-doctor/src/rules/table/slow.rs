@@ -58,6 +58,20 @@ pub(super) const RULES: &[Rule] = &[
         condition: disk::writeback_throttling,
     },
     Rule {
+        id: "queue-long",
+        severity: Severity::Slow,
+        problem: "Commits and reads wait behind all that a checkpoint's fsync has put into the volume's queue.",
+        looks_at: "`/sys/block/*/queue/nr_requests` of the data's disk, its operations",
+        applies: "more than 20 ms of the disk's operations, with a cap that no control group sets",
+        reason: "an fsync fills the queue of the block layer (`blk_mq_get_tag`, block/blk-mq-tag.c), and a volume at its cap works it off in \
+                 order",
+        cure: "10 ms of the volume's operations. It is gone after a reboot; a udev rule keeps it.",
+        effect: "docs/reference/short-queue.md: with 32 requests instead of 128 the longest transaction of pg_calm 27.0 ms instead of 92.6 \
+                 (docs/arena-quick.md), throughput as before.",
+        reversible: true,
+        condition: disk::queue_is_long,
+    },
+    Rule {
         id: "dirty-expire-short",
         severity: Severity::Slow,
         problem: "The kernel writes pages that will be written again soon.",

@@ -28,6 +28,7 @@ impl Host {
             host.write(&format!("sys/devices/{disk}/dev"), major_minor);
 
             host.write(&format!("sys/devices/{disk}/queue/wbt_lat_usec"), "1000\n");
+            host.write(&format!("sys/devices/{disk}/queue/nr_requests"), "60\n");
             host.write(&format!("sys/devices/{disk}/{disk}1/dev"), partition);
             host.write(&format!("sys/devices/{disk}/{disk}1/partition"), "1\n");
             host.link(&format!("sys/block/{disk}"), &format!("../devices/{disk}"));
