@@ -52,7 +52,7 @@ mod tests {
     use crate::args::QUANTITIES;
 
     /// What values of other kinds are called.
-    const OTHERS: [&str; 33] = [
+    const OTHERS: [&str; 34] = [
         "ADDRESS:PORT",
         "COMMAND",
         "CONNINFO",
