@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
 
 all: build
 
@@ -219,6 +219,22 @@ bench-hundred: build
 bench-flush-after: build
 	@$(PGCALM) lab run suite bench/suites/flush-after.toml --option module-dir=$(EXTENSION) --results bench/results/flush-after \
 	  --markdown target/flush-after.md --html target/flush-after.html
+
+# A standby behind disks of 200 operations per second and behind a slow link (bench/suites/lag.toml), target/lag.md; as root, ten minutes,
+# wants the machine for itself, goes on where it was
+bench-lag: build
+	@$(PGCALM) lab run suite bench/suites/lag.toml --results bench/results/lag --markdown target/lag.md --html target/lag.html
+
+# The first seconds of checkpoints by settings of the server, and the length of the write phase (bench/suites/checkpoint-start.toml),
+# target/checkpoint-start.md; as root, a quarter of an hour for each of ROWS=NAME,..., wants the machine for itself, goes on where it was
+ROWS ?= commit-delay,write-phase
+bench-checkpoint-start: build
+	@$(PGCALM) lab run suite bench/suites/checkpoint-start.toml --rows $(ROWS) --option module-dir=$(EXTENSION) \
+	  --results bench/results/checkpoint-start --markdown target/checkpoint-start.md --html target/checkpoint-start.html
+
+# One checkpoint, traced in full, target/one-checkpoint.txt and .html; as root, ten minutes, wants the machine for itself
+bench-one-checkpoint: deps build
+	@PG_CONFIG=$(PG_CONFIG) bench/one-checkpoint
 
 # Crashes under load, target/torture.md; CYCLES=N for another number than 200
 torture: build

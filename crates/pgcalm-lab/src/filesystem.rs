@@ -15,9 +15,9 @@ use rustix::mount::MountFlags;
 use crate::device::Device;
 use crate::interrupt::Interrupt;
 use crate::journal::{Change, Journal, Undo};
-use crate::options::FsType;
+use crate::options::{FsType, MkfsOptions};
 use crate::tool;
-use pgcalm_host::Failure;
+use pgcalm_host::{Failure, mounts};
 
 /// How long another mount namespace may hold a file system.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,15 +31,13 @@ const NO_LOG_FLUSH: u32 = 2;
 /// Size of the blocks of ext4 in bytes; on a small device mkfs would choose smaller ones.
 const BLOCK_SIZE: &str = "4096";
 
-/// Size of a journal of ext4 on a device of its own: what mkfs makes inside a file system of 2 GB, so that only the place
-/// differs.
-const JOURNAL_SIZE: &str = "64M";
-
 /// How a file system differs from what mkfs and mount make of it by themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout<'a> {
     /// Options of the file system, e.g. `data=writeback`, separated by commas.
     pub mount_options: &'a str,
+    /// For mkfs, over what it is given by itself.
+    pub mkfs_options: Option<&'a MkfsOptions>,
     /// The device of its log (XFS) or journal (ext4), if that is not inside.
     pub log: Option<&'a Device>,
 }
@@ -58,14 +56,11 @@ pub(crate) fn refused(error: Errno, fs_type: FsType, options: &CStr) -> anyhow::
     }
 }
 
-/// Makes `device` the journal of an ext4 that is made next; its blocks must have the same size.
+/// Makes all of `device` the journal of an ext4 that is made next; its blocks must have the same size.
 fn make_journal(device: &Device, interrupt: &Interrupt) -> anyhow::Result<()> {
-    tool::run(
-        tool::command("mke2fs")
-            .args(["-F", "-q", "-b", BLOCK_SIZE, "-O", "journal_dev"])
-            .args([device.node().as_str(), JOURNAL_SIZE]),
-        interrupt,
-    )?;
+    let mut command = tool::command("mke2fs");
+    command.args(["-F", "-q", "-b", BLOCK_SIZE, "-O", "journal_dev"]).arg(device.node());
+    tool::run(&mut command, interrupt)?;
     Ok(())
 }
 
@@ -104,14 +99,22 @@ impl FileSystem {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let mut command = tool::command(format!("mkfs.{}", fs_type.name()));
+        let asked = || layout.mkfs_options.into_iter().flat_map(MkfsOptions::pairs);
         match fs_type {
             // Nothing lazy that would write in the background during the measurement, and no discard: it would punch
             // holes into the image, whose blocks are written for good reason.
             FsType::Ext4 => {
-                command.args(["-F", "-q", "-b", BLOCK_SIZE, "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"])
+                // The last -E is the only one that counts.
+                let extended = asked().filter(|(letter, _)| *letter == "-E").map(|(_, value)| value);
+                let extended: Vec<&str> =
+                    extended.chain(["nodiscard,lazy_itable_init=0,lazy_journal_init=0"]).collect();
+                command.args(["-F", "-q", "-b", BLOCK_SIZE, "-E", &extended.join(",")])
             }
             FsType::Xfs => command.args(["-f", "-q", "-K"]),
         };
+        for (letter, value) in asked().filter(|(letter, _)| *letter != "-E") {
+            command.args([letter, value]);
+        }
         let mut mount_options = layout.mount_options.to_string();
         match (layout.log, fs_type) {
             (None, _) => {}
@@ -190,6 +193,13 @@ impl FileSystem {
         // SAFETY: GOING_DOWN reads one u32 through the pointer that Setter passes, on ext4 as on XFS.
         unsafe { rustix::ioctl::ioctl(&directory, Setter::<GOING_DOWN, u32>::new(NO_LOG_FLUSH)) }
             .with_context(|| format!("shut down the file system at {}", self.target.display()))
+    }
+
+    /// Its options in force, as the kernel shows them, which leaves out most that it has by itself.
+    pub fn options(&self) -> anyhow::Result<String> {
+        let mounts = mounts::read(self.journal.root())?;
+        let mount = mounts::containing(&mounts, &self.target);
+        Ok(mount.map(|mount| mount.super_options.join(",")).unwrap_or_default())
     }
 
     /// Where it is mounted.

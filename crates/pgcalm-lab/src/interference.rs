@@ -1,5 +1,6 @@
 //! Two instances of which one is capped and noisy: what becomes of the other, by how they are laid out.
 
+mod device_rates;
 mod hang;
 mod layout;
 mod login;
@@ -15,16 +16,16 @@ use anyhow::Context;
 
 use crate::cap::{Capper, Caps};
 use crate::device::Device;
+use crate::filesystem;
 use crate::filesystem::FileSystem;
 use crate::interference::phase::Pair;
 use crate::interference::report as model;
 use crate::interrupt::Interrupt;
-use crate::options::named;
+use crate::options::{MountOptions, named};
 use crate::scenarios::Help;
 use crate::server::{Places, Server};
 use crate::stage::{Needs, Stage};
 use crate::tool;
-use crate::{Size, filesystem};
 
 pub use layout::{LAYOUTS, Layout};
 pub use options::Options;
@@ -39,9 +40,6 @@ pub const HELP: Help = Help {
         with the other idle, then with sessions of the other making databases under its cap; and a look, ten times a \
         second, at where processes are stuck in the kernel.",
 };
-
-/// Room for the log of XFS, or the journal of ext4.
-const LOG_SIZE: Size = Size(128 << 20);
 
 /// What all layouts of a run share; the devices are used in turn.
 struct Surroundings<'a> {
@@ -59,7 +57,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     options.check()?;
     let needs = Needs { own_mounts: true, ..Needs::default() };
     let stage = &Stage::open(&options.common, needs, interrupt)?;
-    let needed = options.size.bytes() * 2 + LOG_SIZE.bytes();
+    let needed = options.size.bytes() * 2 + options.log_size.bytes();
     stage.dir.need_space(needed, "a smaller --size")?;
     let capper = Capper::of_own_group(&stage.journal, "")?;
     stage.progress.note("making devices");
@@ -69,7 +67,7 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         stage,
         shared: stage.device("victim", options.size)?,
         own: any(|layout| layout.separate).then(|| stage.device("neighbour", options.size)).transpose()?,
-        log: any(|layout| layout.external_log).then(|| stage.device("log", LOG_SIZE)).transpose()?,
+        log: any(|layout| layout.external_log).then(|| stage.device("log", options.log_size)).transpose()?,
         capper,
     };
     let mut report = model::Report {
@@ -131,11 +129,16 @@ impl Surroundings<'_> {
             neighbour: &neighbour,
             neighbour_socket: self.socket("n"),
             directory: shared.path().to_path_buf(),
+            devices: std::iter::once(("data", &self.shared))
+                .chain(device.map(|own| ("neighbour", own)))
+                .chain(self.log.as_ref().filter(|_| layout.external_log).map(|log| ("log", log)))
+                .collect(),
             capped,
             caps: Caps { write_iops: Some(self.options.write_iops), ..Caps::default() },
         };
         let (alone, _) = pair.measure(false)?;
         let (noisy, hangs) = pair.measure(true)?;
+        let mount_options = shared.options()?;
         neighbour.discard()?;
         victim.discard()?;
         shared.discard_contents()?;
@@ -145,7 +148,7 @@ impl Surroundings<'_> {
         Ok(model::Layout {
             name: layout.name.to_string(),
             description: layout.description.to_string(),
-            mount_options: layout.mount_options.to_string(),
+            mount_options,
             alone,
             noisy,
             hangs,
@@ -153,8 +156,11 @@ impl Surroundings<'_> {
     }
 
     fn file_system(&self, role: &str, layout: &Layout, device: &Device) -> anyhow::Result<FileSystem> {
+        let given = self.options.mount_options.as_ref().map_or("", MountOptions::as_str);
+        let mount_options = [layout.mount_options, given].into_iter().filter(|options| !options.is_empty());
         let how = filesystem::Layout {
-            mount_options: layout.mount_options,
+            mount_options: &mount_options.collect::<Vec<_>>().join(","),
+            mkfs_options: self.options.mkfs_options.as_ref(),
             log: self.log.as_ref().filter(|_| layout.external_log),
         };
         self.stage.file_system(role, device, layout.fs_type, how)

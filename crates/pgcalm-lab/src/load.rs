@@ -185,15 +185,18 @@ impl Pgbench {
     fn start(&self, seconds: u32, seen: &Arc<Mutex<Seen>>) -> anyhow::Result<(Child, Option<JoinHandle<()>>)> {
         // More threads than CPUs of a small host take from the server what they are to measure.
         let threads = self.clients.min(2);
+        let mut command = self.server.command("pgbench");
+        // So much work may be asked for in place of so much time.
+        if !self.arguments.iter().any(|argument| argument == "-t") {
+            command.args(["-T", &seconds.to_string()]);
+        }
         let mut child = tool::spawn(
-            self.server
-                .command("pgbench")
+            command
                 .current_dir(&self.directory)
                 .args(["-n", "-M", "prepared", "-P", "1", "-l"])
                 .arg(format!("--log-prefix={LOG_PREFIX}"))
                 .args(["-c", &self.clients.to_string()])
                 .args(["-j", &threads.to_string()])
-                .args(["-T", &seconds.to_string()])
                 .args(&self.arguments)
                 .arg("postgres")
                 .stdout(Stdio::null())

@@ -63,6 +63,62 @@ impl Serialize for MountOptions {
     }
 }
 
+/// Options of mkfs, e.g. `-l size=64m,sunit=16 -d agcount=32`: a letter and a value each, which become arguments without a shell. None
+/// says what is formatted, since a device that a value names would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MkfsOptions(String);
+
+impl MkfsOptions {
+    /// Letters with their dash, and values.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let words: Vec<&str> = self.0.split_whitespace().collect();
+        words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Fails on a letter that mkfs of this type has not, or that is not for file systems of the lab.
+    pub fn check(&self, fs_type: FsType) -> Result<(), String> {
+        let letters = match fs_type {
+            FsType::Ext4 => "-b -C -E -g -G -i -I -J -m -N -O -T",
+            FsType::Xfs => "-b -d -i -l -m -n -s",
+        };
+        match self.pairs().find(|(letter, _)| !letters.split(' ').any(|known| known == *letter)) {
+            Some((letter, _)) => Err(format!("{letter}: for {} give some of {letters}", fs_type.name())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for MkfsOptions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let names_a_device = |key: &str| ["device", "logdev", "rtdev", "name", "file"].contains(&key);
+        let well_formed = |pair: &[&str]| {
+            let [letter, value] = pair else { return false };
+            let letter = letter.strip_prefix('-').is_some_and(|letter| letter.len() == 1);
+            let characters = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_=^,.-".contains(&byte));
+            letter
+                && characters
+                && !value.starts_with('-')
+                && !value.split(',').any(|part| names_a_device(part.split('=').next().unwrap_or_default()))
+        };
+        if words.is_empty() || !words.chunks(2).all(well_formed) {
+            return Err("give letters of mkfs with a value each, e.g. \"-l size=64m -d agcount=32\", and no file or \
+                        device: the layout says which"
+                .to_string());
+        }
+        Ok(Self(words.join(" ")))
+    }
+}
+
+impl Serialize for MkfsOptions {
+    /// As on the command line.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
 /// File system to make on the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -277,6 +333,29 @@ mod tests {
         }
         for text in ["", "a,,b", "ro", "nodelalloc,bind", "data=write back", "x\ny"] {
             assert!(text.parse::<MountOptions>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn mkfs_options_are_letters_with_values_and_name_no_device() {
+        let study: MkfsOptions = " -b size=4096  -l size=64m,sunit=16 -d agcount=9".parse().unwrap();
+        assert_eq!(study.pairs().last(), Some(("-d", "agcount=9")));
+        study.check(FsType::Xfs).unwrap();
+        assert!(study.check(FsType::Ext4).unwrap_err().starts_with("-l: for ext4 give some of -b"));
+        for text in [
+            "",
+            "-b",
+            "-b 4096 /dev/sda",
+            "/dev/sda 4096",
+            "-d -f",
+            "-J device=UUID",
+            "-l size=9,logdev=x",
+            "-d file,name=x",
+            "-E $(reboot)",
+            "-bb 1",
+            "b 1",
+        ] {
+            assert!(text.parse::<MkfsOptions>().is_err(), "{text:?}");
         }
     }
 }

@@ -97,7 +97,8 @@ fn complaint(stdout: &str, stderr: &str) -> String {
         Some(first) if stderr.trim().is_empty() => {
             [first, printed.next().unwrap_or_default()].join(" ").trim_end().to_string()
         }
-        _ => last_line(stderr).to_string(),
+        // mkfs.xfs says all its options after what is wrong.
+        _ => last_line(stderr.split("\nUsage:").next().unwrap_or(stderr)).to_string(),
     }
 }
 

@@ -254,7 +254,8 @@ impl<'a> Devices<'a> {
             device.discard(self.stage.interrupt)?;
         }
         let mount_options = options.mount_options.as_ref();
-        let layout = Layout { mount_options: mount_options.map_or("", MountOptions::as_str), log: None };
+        let mount_options = mount_options.map_or("", MountOptions::as_str);
+        let layout = Layout { mount_options, ..Layout::default() };
         self.stage.file_system(role, device, options.fs, layout)
     }
 }

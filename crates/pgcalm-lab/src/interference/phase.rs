@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::cap::{Caps, InForce};
 use crate::device::Device;
+use crate::interference::device_rates::Counters;
 use crate::interference::hang::{HangSampler, Watched};
 use crate::interference::login::Cold;
 use crate::interference::neighbour::Noise;
@@ -37,6 +38,8 @@ pub(super) struct Pair<'a> {
     pub neighbour_socket: PathBuf,
     /// Where the victim's file system is mounted.
     pub directory: PathBuf,
+    /// All that are there, with their names in the report.
+    pub devices: Vec<(&'static str, &'a Device)>,
     /// The device on which the neighbour is capped.
     pub capped: &'a Device,
     pub caps: Caps,
@@ -84,6 +87,8 @@ impl Pair<'_> {
         let leading = Leading { around, load };
         interrupt.sleep(Duration::from_secs(options.lead.0.into()))?;
         let measured_from = SystemTime::now();
+        let counters = Counters::read(journal.root(), self.devices.iter().copied())?;
+        let mut devices = None;
         let hangs = HangSampler::start(
             journal.root().clone(),
             Watched {
@@ -105,6 +110,9 @@ impl Pair<'_> {
         let mut cap_lifted = false;
         let overtime = Overtime::after(started + Duration::from_secs(seconds.into()));
         while !running.load.has_ended()? {
+            if devices.is_none() && started.elapsed().as_secs() >= seconds.into() {
+                devices = Some(counters.rates()?);
+            }
             cap_lifted |= overtime.check(self.label, &mut running.caps, progress)?;
             if let Some(tps) = running.load.tps() {
                 progress.status(&format!(
@@ -115,6 +123,7 @@ impl Pair<'_> {
             }
             interrupt.sleep(Duration::from_millis(100))?;
         }
+        let devices = devices.map_or_else(|| counters.rates(), Ok)?;
         let Running { caps, load, connects, cold_connects, files, hangs, noise } = running;
         let hangs = hangs.finish();
         drop(caps);
@@ -145,6 +154,7 @@ impl Pair<'_> {
             file_max_ms: files.max_ms,
             databases,
             cap_lifted,
+            devices,
             tps,
         };
         Ok((phase, hangs))

@@ -36,7 +36,7 @@ pub struct Layout {
     pub name: String,
     /// What sets it apart, in one sentence.
     pub description: String,
-    /// Options that the victim's file system was mounted with besides `noatime`.
+    /// Options of the victim's file system that were in force, as the kernel shows them.
     pub mount_options: String,
     /// With the neighbour idle.
     pub alone: Phase,
@@ -77,8 +77,27 @@ pub struct Phase {
     pub databases: u32,
     /// Whether clients were still held up at the end, so that the cap was lifted for them to end.
     pub cap_lifted: bool,
+    /// What the devices did in the window.
+    #[serde(default)]
+    pub devices: Vec<DeviceRates>,
     /// Transactions ended in each second of the window.
     pub tps: Vec<f64>,
+}
+
+/// What a device did, mean of the window. Flushes count as operations, as in iostat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceRates {
+    /// `data`, which the victim is on; `neighbour`, if that has its own; `log`, if the log or journal has.
+    pub device: String,
+    /// Write operations.
+    pub writes_per_s: f64,
+    /// Written.
+    pub write_bytes_per_s: f64,
+    /// Read operations.
+    pub reads_per_s: f64,
+    /// Read.
+    pub read_bytes_per_s: f64,
 }
 
 /// A place in the kernel where a process was seen in uninterruptible sleep.

@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use crate::interrupt::Interrupt;
 use crate::load::Load;
+use crate::replica::Options;
 use crate::server::Server;
 use crate::shared_file;
 use crate::stage::Stage;
@@ -26,19 +27,21 @@ pub(super) fn prepare(server: &Server, interrupt: &Interrupt) -> anyhow::Result<
     Ok(())
 }
 
-/// Starts the load in `directory`, where its logs go.
+/// Starts the load in `directory`, where its logs go. It ends by itself after `seconds`, or after so many loads, if that is given.
 pub(super) fn start(
     stage: &Stage<'_>,
     server: &Server,
     directory: &Path,
-    rows: u64,
-    clients: u32,
+    options: &Options,
     seconds: u32,
 ) -> anyhow::Result<Load> {
+    let Options { rows, clients, loads, .. } = *options;
     let file = directory.join("flood.sql");
     shared_file::write(&file, script(rows)).with_context(|| format!("write {}", file.display()))?;
     // Not prepared: the table of a statement that is prepared ahead is not there yet.
-    let arguments: [OsString; 6] = ["-U".into(), ROLE.into(), "-M".into(), "simple".into(), "-f".into(), file.into()];
+    let mut arguments: Vec<OsString> = ["-U", ROLE, "-M", "simple", "-f"].map(OsString::from).into();
+    arguments.push(file.into());
+    arguments.extend(loads.iter().flat_map(|loads| ["-t".into(), loads.to_string().into()]));
     Load::start_with(stage, server, directory, &arguments, clients, seconds)
 }
 

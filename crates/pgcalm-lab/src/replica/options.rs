@@ -44,6 +44,9 @@ pub struct Options {
     /// How long the standby is watched after the load, at most.
     #[arg(long, value_name = "S", default_value = "120")]
     pub catch_up: Seconds,
+    /// How often each client makes, fills and drops its table, within --seconds [default: as often as it can].
+    #[arg(long, value_name = "N", value_parser = count::<u32>)]
+    pub loads: Option<u32>,
     #[arg(long, default_value = "1")]
     pub(crate) clients: u32,
     /// Rows of each filling of the table, about 1.7 kB of WAL each.
@@ -94,6 +97,7 @@ impl Options {
         range("seconds", self.seconds.0, 3, 3600)?;
         range("catch-up", self.catch_up.0, 1, 3600)?;
         range("clients", self.clients, 1, MOST_CLIENTS)?;
+        range("loads", self.loads.unwrap_or(1), 1, 1_000_000)?;
         range("rows", self.rows, 100, 1_000_000)?;
         range("wal-iops", self.wal_iops, 1, 1_000_000)?;
         let beat = heartbeat::INTERVAL.as_secs() as u32;

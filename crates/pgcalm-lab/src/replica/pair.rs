@@ -140,9 +140,9 @@ impl<'a> Pair<'a> {
         let started = Instant::now();
         let watch = Watch::start(self.watched());
         let mut pulse = Pulse::start(started, &self.primary_side.places.socket, &self.standby_side.places.socket)?;
-        let mut load =
-            flood::start(self.context.stage, &self.primary, &directory, options.rows, options.clients, seconds)?;
-        let half = started + Duration::from_secs(seconds.into()) / 2;
+        let mut load = flood::start(self.context.stage, &self.primary, &directory, options, seconds)?;
+        let longest = Duration::from_secs(seconds.into());
+        let half = started + longest / 2;
         let lift_at = (self.case.capped == Capped::FirstHalf).then_some(half);
         let mut lifted_s = None;
         let cut_short = self.wait_for_load(&mut load, |now| {
@@ -150,6 +150,8 @@ impl<'a> Pair<'a> {
                 applied.clear();
                 lifted_s = Some(started.elapsed().as_secs_f64());
             }
+            let loads = options.loads.filter(|_| now > started + longest)?;
+            Some(format!("{loads} loads take longer than --seconds {seconds}"))
         })?;
         drop(load);
         let load_s = started.elapsed().as_secs_f64();
@@ -224,14 +226,16 @@ impl<'a> Pair<'a> {
         Ok(applied)
     }
 
-    /// Calls `turn` all the while; returns why the load was ended before its time.
+    /// Calls `turn` all the while, which may say why the load is to end; returns why it was ended before its time.
     fn wait_for_load(
         &mut self,
         load: &mut crate::load::Load,
-        mut turn: impl FnMut(Instant),
+        mut turn: impl FnMut(Instant) -> Option<String>,
     ) -> anyhow::Result<Option<String>> {
         while !load.has_ended()? {
-            turn(Instant::now());
+            if let Some(why) = turn(Instant::now()) {
+                return Ok(Some(why));
+            }
             self.check_servers()?;
             for (end, side) in [(End::Primary, &self.primary_side), (End::Standby, &self.standby_side)] {
                 if side.wal_free()? < LEAST_FREE {

@@ -68,8 +68,8 @@ impl<'a> Arena<'a> {
         let Surroundings { options, stage, .. } = *context;
         stage.progress.note(&format!("making a cluster on {}", fs_type.name()));
         let device = stage.device(fs_type.name(), options.size)?;
-        let layout =
-            Layout { mount_options: options.mount_options.as_ref().map_or("", MountOptions::as_str), log: None };
+        let mount_options = options.mount_options.as_ref().map_or("", MountOptions::as_str);
+        let layout = Layout { mount_options, ..Layout::default() };
         let file_system = stage.file_system(fs_type.name(), &device, fs_type, layout)?;
         let mut arena = Self {
             context,

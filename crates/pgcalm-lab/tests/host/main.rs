@@ -2,4 +2,5 @@
 
 mod capped_device;
 mod fsync_times;
+mod made_as_asked;
 mod report;

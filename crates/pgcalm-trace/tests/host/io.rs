@@ -4,13 +4,15 @@ use crate::arena;
 
 use std::time::Duration;
 
+use pgcalm_lab::cap::Caps;
 use pgcalm_testkit::of_kind;
 use pgcalm_trace::connect::report as connect;
-use pgcalm_trace::connect::report::PHASES;
+use pgcalm_trace::connect::report::{PHASES, PhaseName};
 use pgcalm_trace::io::report as io;
 use pgcalm_trace::io::report::Operation;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::report::view::Shown;
+use pgcalm_trace::why::report::Cause;
 
 use arena::{Arena, Setup, Trace};
 
@@ -88,12 +90,9 @@ fn the_checkpointers_writes_are_the_buffers_that_the_server_reports() {
     }));
 }
 
-#[test]
-fn each_connection_is_seen_once_with_its_phases_adding_up() {
-    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
-    let trace = Trace::start(arena.target(), |target, stop, take| {
-        let options =
-            pgcalm_trace::connect::Options { duration: None, count: None, threshold: Duration::from_secs(600) };
+fn connect(arena: &Arena, threshold: Duration) -> Trace<connect::Line> {
+    let trace = Trace::start(arena.target(), move |target, stop, take| {
+        let options = pgcalm_trace::connect::Options { duration: None, count: None, threshold };
         pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
             eprint!("{}", line.text());
             take(line);
@@ -101,6 +100,20 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
         })
     });
     trace.wait_for(1, |line| matches!(line, connect::Line::Start(_)));
+    trace
+}
+
+/// The file of the relation cache of psql's database, once whatever the server has to write at first is there.
+fn relation_cache(arena: &Arena) -> String {
+    arena.sql("select 1");
+    let database = arena.sql("select oid from pg_database where datname = 'postgres'");
+    format!("{}/base/{}/pg_internal.init", arena.sql("show data_directory").trim(), database.trim())
+}
+
+#[test]
+fn each_connection_is_seen_once_with_its_phases_adding_up() {
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
+    let trace = connect(&arena, Duration::from_secs(600));
     for _ in 0..3 {
         arena.sql("select 1");
     }
@@ -144,22 +157,8 @@ fn each_connection_is_seen_once_with_its_phases_adding_up() {
 #[test]
 fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
     let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
-    // Whatever the server has to write at first is there.
-    arena.sql("select 1");
-    let file = format!(
-        "{}/base/{}/pg_internal.init",
-        arena.sql("show data_directory").trim(),
-        arena.sql("select oid from pg_database where datname = 'postgres'").trim()
-    );
-    let trace = Trace::start(arena.target(), |target, stop, take| {
-        let options =
-            pgcalm_trace::connect::Options { duration: None, count: None, threshold: Duration::from_secs(600) };
-        pgcalm_trace::connect::run(target, &options, stop, &mut |line| {
-            take(line);
-            Ok(())
-        })
-    });
-    trace.wait_for(1, |line| matches!(line, connect::Line::Start(_)));
+    let file = relation_cache(&arena);
+    let trace = connect(&arena, Duration::from_secs(600));
     arena.sql("select 1");
     trace.wait_for(1, |line| matches!(line, connect::Line::Connection(_)));
     std::fs::remove_file(&file).unwrap();
@@ -188,4 +187,35 @@ fn a_connection_that_has_to_write_the_relation_cache_shows_its_file() {
     assert!(written > 0);
     // Its own and the one in global; what is there of an earlier attempt would be removed before.
     assert_eq!(renamed, 2);
+}
+
+/// What the study of logins saw: a neighbour's dirty pages fill the file system's room, which a capped device empties slowly, and a
+/// login waits where it writes the relation cache.
+#[test]
+fn a_login_that_hangs_is_named_while_it_hangs_with_the_file_that_it_writes() {
+    let Some(arena) = arena::can_run().then(|| Arena::new(&Setup::default())) else { return };
+    let file = relation_cache(&arena);
+    // Longer than a login takes to get there on a busy machine, shorter than the hang, which lasts until the limits are lifted.
+    let trace = connect(&arena, Duration::from_secs(3));
+    let cap = arena.cap(&arena.data_device, Caps { write_iops: Some(1), ..Caps::default() });
+    std::fs::write(arena.data.path().join("neighbour"), vec![1; 128 << 20]).unwrap();
+    let limits = arena.limit_dirty_data();
+    std::fs::remove_file(&file).unwrap();
+    let mut login = arena.psql("select 1");
+    trace.wait_for(1, |line| matches!(line, connect::Line::Hanging(_)));
+    assert!(!std::path::Path::new(&file).exists());
+    drop((cap, limits));
+    trace.wait_for(1, |line| matches!(line, connect::Line::Connection(_)));
+    assert!(login.0.wait().unwrap().success());
+    let lines = trace.finish();
+
+    let hanging = of_kind!(lines, connect::Line::Hanging).next().unwrap();
+    assert_eq!((hanging.phase, hanging.file), (PhaseName::Database, FileKind::RelationCache));
+    assert_eq!(hanging.syscall.as_deref(), Some("write"));
+    assert!(hanging.frames.iter().any(|frame| frame.contains("balance_dirty_pages")), "{hanging:?}");
+    let connection =
+        of_kind!(lines, connect::Line::Connection).find(|connection| connection.pid == hanging.pid).unwrap();
+    assert!(connection.ready);
+    let most = &connection.phases[2].shares[0];
+    assert_eq!((most.cause, most.file), (Cause::DirtyThrottling, FileKind::RelationCache));
 }

@@ -10,7 +10,7 @@ use std::{fs, thread};
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::process;
 use pgcalm_lab::document::Document;
-use pgcalm_lab::interference::report::Report;
+use pgcalm_lab::interference::report::{self, Report};
 use pgcalm_testkit::need;
 use rustix::process::Signal;
 
@@ -75,7 +75,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
     let output = patiently(&mut tiny_run(
         &dir.0,
         &words(&format!(
-            "--layouts ext4-nodelalloc,xfs-logdev,ext4-logdev,ext4-separate --seconds 3 --lead 0 \
+            "--layouts ext4-nodelalloc,ext4-logdev,ext4-separate --seconds 3 --lead 0 \
          --json {} --html {}",
             json.display(),
             html.display()
@@ -87,7 +87,7 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
 
     let report = read(&json);
     let names: Vec<&str> = report.layouts.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(names, ["ext4-nodelalloc", "xfs-logdev", "ext4-logdev", "ext4-separate"]);
+    assert_eq!(names, ["ext4-nodelalloc", "ext4-logdev", "ext4-separate"]);
     for layout in &report.layouts {
         for phase in [&layout.alone, &layout.noisy] {
             assert_eq!(phase.tps.len(), 2, "{layout:?}");
@@ -106,12 +106,40 @@ fn both_phases_of_each_layout_are_measured_and_the_host_is_as_before() {
             .any(|hang| matches!(hang.call.as_deref(), Some("fsync" | "sync_file_range")));
         assert!(waits, "{layout:?}");
     }
-    let mounted = &report.layouts[0].mount_options;
-    assert_eq!(mounted, "data=ordered,nodelalloc");
+    let devices = |layout: &report::Layout| -> Vec<String> {
+        layout.noisy.devices.iter().map(|rates| rates.device.clone()).collect()
+    };
+    assert_eq!(
+        report.layouts.iter().map(devices).collect::<Vec<_>>(),
+        [vec!["data"], vec!["data", "log"], vec!["data", "neighbour"]]
+    );
+    assert!(report.layouts[0].mount_options.contains("nodelalloc"), "{report:?}");
     assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
 
     let shown = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "report"]).arg(&json).output().unwrap();
     assert_eq!(shown.stdout, output.stdout);
+}
+
+#[test]
+fn options_of_mkfs_and_mount_are_in_force() {
+    let Some(dir) = can_run().then(|| Dir::new("journal-options")) else { return };
+    let json = dir.0.join("report.json");
+    let output = patiently(
+        tiny_run(
+            &dir.0,
+            &words("--layouts xfs-logdev --seconds 3 --lead 0 --log-size 96MB --mount-options logbsize=256k"),
+        )
+        .args(["--mkfs-options", "-l size=70m -d su=64k,sw=2"])
+        .arg("--json")
+        .arg(&json),
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report = read(&json);
+    let options = &report.layouts[0].mount_options;
+    // Of the superblock's stripe the mount tells, too.
+    assert!(["logbsize=256k", "sunit=128", "swidth=256"].iter().all(|option| options.contains(option)), "{options}");
+    let log = report.layouts[0].noisy.devices.iter().find(|rates| rates.device == "log").unwrap();
+    assert!(log.writes_per_s > 0.0 && log.write_bytes_per_s > 0.0, "{log:?}");
 }
 
 #[test]

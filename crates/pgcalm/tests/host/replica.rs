@@ -68,12 +68,16 @@ fn namespaces(lab: u32) -> Vec<String> {
 #[test]
 fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
     let Some(dir) = can_run().then(|| Dir::new("replica-link")) else { return };
-    let more = ["--cases", "slow-link", "--seconds", "3", "--wal-size", "700MB"];
+    let more = ["--cases", "slow-link", "--loads", "150", "--seconds", "60", "--wal-size", "700MB"];
     let report = run(&dir.0, &more);
     // The link was chosen so that it is too slow.
     let link = report.link.bytes_per_s;
     assert!(report.link.generation_bytes_per_s.unwrap() > 1.9 * link);
     let case = &report.cases[0];
+    assert_eq!(case.cut_short, None);
+    // Of each load 1000 rows of 1.7 kB.
+    let load = case.wal_bytes as f64 / 150.0;
+    assert!((1.6e6..2.2e6).contains(&load), "{load}");
     // Not that more was made than received: a neighbour that takes the CPUs may halve what the load makes.
     assert!(case.received_bytes <= case.wal_bytes, "{case:?}");
     assert!(case.catch_up_s.is_some(), "{case:?}");

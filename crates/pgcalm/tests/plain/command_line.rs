@@ -134,6 +134,8 @@ fn a_bad_value_is_refused_with_the_option_and_the_fix() {
         ("lab run journal --sessions 65", "1 to 64"),
         ("lab run journal --size 100MB", "need"),
         ("lab run journal --set port=1", "leave it out"),
+        ("lab run journal --mount-options nobarrier", "--layouts of one"),
+        ("lab run journal --layouts xfs --mkfs-options -f", "a value each"),
         ("lab run checkpoint --rwos 4", "'--rows'"),
         ("lab run checkpoint --qqqq", "--help"),
         ("top", "not a terminal"),

@@ -148,6 +148,9 @@ figures! {
     FSYNC_MAX Checkpoints ["fsync", "max s"] "longest fsync, s" optional
         "The longest call of fsync in the sync phase of a checkpoint of the run, measured from outside the server."
         |run| longest(run.fsync.as_ref()?.checkpoints.iter().map(|calls| calls.longest_ms / 1e3));
+    CHECKPOINT_WRITE_MAX Checkpoints ["write", "max s"] "longest write, s"
+        "The longest write phase of a checkpoint of the run, with the sleeps of checkpoint_completion_target, by the server's log."
+        |run| worst(run, |checkpoint| checkpoint.write_s);
     CHECKPOINT_TOTAL_MAX Checkpoints ["total", "max s"] "longest, s"
         "The longest checkpoint of the run, start to completion."
         |run| worst(run, |checkpoint| checkpoint.total_s);

@@ -2,7 +2,7 @@
 
 use pgcalm_render::number::short;
 
-use super::{Hang, Layout, Report};
+use super::{DeviceRates, Hang, Layout, Report};
 
 /// A fall by this factor is called a collapse.
 const COLLAPSE: f64 = 100.0;
@@ -42,6 +42,14 @@ fn line(layout: &Layout) -> String {
         short(layout.alone.cold_connect_max_ms),
         short(layout.noisy.cold_connect_max_ms),
     );
+    let rate = |device: &DeviceRates| {
+        let (writes, megabytes) = (short(device.writes_per_s), short(device.write_bytes_per_s / 1e6));
+        format!("{} {writes} and {megabytes} MB", device.device)
+    };
+    if !layout.noisy.devices.is_empty() {
+        let rates: Vec<String> = layout.noisy.devices.iter().map(rate).collect();
+        text.push_str(&format!(" Writes per second of the devices with the neighbour: {}.", rates.join(", ")));
+    }
     let most_often = |who| layout.hangs.iter().find(|hang| hang.who == who);
     if let Some(hang) = most_often("victim").filter(|_| verdict != "holds") {
         text.push_str(&format!(" Most often held up: {}.", described(hang)));

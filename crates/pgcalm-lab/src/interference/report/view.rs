@@ -38,6 +38,7 @@ impl Shown for Report {
         document.title = Some("What a capped neighbour does to an instance beside it".to_string());
         document.readings = reading::lines(self);
         document.section("Layouts").table(table(self));
+        document.section("Devices").table(devices(self));
         let section = document.section("Transactions per second, and where processes hung");
         for layout in &self.layouts {
             section.heading(&layout.name).text(&layout.description);
@@ -67,6 +68,22 @@ fn table(report: &Report) -> Table {
             _ => String::new(),
         });
         table.row([String::new(), "factor".to_string()].into_iter().chain(factors));
+    }
+    table
+}
+
+fn devices(report: &Report) -> Table {
+    let words = ["layout", "neighbour", "device"].map(Column::text);
+    let figures = ["writes\nper s", "MB/s\nwritten", "reads\nper s", "MB/s\nread"].map(Column::figures);
+    let mut table = Table::new(words.into_iter().chain(figures));
+    for layout in &report.layouts {
+        for (neighbour, phase) in [("idle", &layout.alone), ("noisy", &layout.noisy)] {
+            for rates in &phase.devices {
+                let (written, read) = (rates.write_bytes_per_s / 1e6, rates.read_bytes_per_s / 1e6);
+                let figures = [rates.writes_per_s, written, rates.reads_per_s, read].map(short);
+                table.row([layout.name.clone(), neighbour.into(), rates.device.clone()].into_iter().chain(figures));
+            }
+        }
     }
     table
 }

@@ -26,13 +26,14 @@ macro_rules! of_metric {
 }
 
 /// The figures of the matrix, in its order.
-pub(super) static SHOWN: [Shown; 9] = [
+pub(super) static SHOWN: [Shown; 10] = [
     Shown { heading: ["TPS", "mean"], figure: of_metric!(TPS_MEAN), compared: Some("tps_mean") },
     Shown { heading: ["TPS", "worst"], figure: of_metric!(TPS_MIN), compared: Some("tps_min") },
     Shown { heading: ["secs", "<half"], figure: of_metric!(SECONDS_BELOW_HALF_MEDIAN), compared: None },
     Shown { heading: ["ms", "p99.9"], figure: of_metric!(LATENCY_P999), compared: Some("latency_p999_ms") },
     Shown { heading: ["ms", "max"], figure: of_metric!(LATENCY_MAX), compared: Some("latency_max_ms") },
     Shown { heading: ["chk", "pts"], figure: |contestant| Some(f64::from(contestant.checkpoints())), compared: None },
+    Shown { heading: ["write", "s"], figure: of_metric!(CHECKPOINT_WRITE_MAX), compared: None },
     Shown { heading: ["device", "rd/s"], figure: of_metric!(DEVICE_READ_OPS), compared: None },
     Shown { heading: ["device", "wr/s"], figure: of_metric!(DEVICE_WRITE_OPS), compared: None },
     Shown { heading: ["device", "MiB/s"], figure: of_metric!(DEVICE_WRITE_MIB), compared: None },
@@ -42,7 +43,8 @@ pub(super) static SHOWN: [Shown; 9] = [
 pub(super) const NOTES: [&str; 2] = [
     "x: times stock's figure of the same row, medians of the runs. ~ is the same: the ranges of the runs overlap, or the figures \
      differ by less than 3 % (mean), 10 % (worst second; or 3 % of stock's mean), 20 % (p99.9; or 1 ms), 25 % (longest; or \
-     10 ms). chk pts: checkpoints that ended in the measured time, in the run with the fewest.",
+     10 ms). chk pts: checkpoints that ended in the measured time, in the run with the fewest. write s: the longest write phase of \
+     one.",
     "Figures of different rows must not be compared where they are of different caps or machines. MiB/s are written; \
      rd/s and wr/s without empty flushes.",
 ];

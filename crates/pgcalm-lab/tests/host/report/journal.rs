@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pgcalm_lab::document::Document;
-use pgcalm_lab::interference::report::{Hang, Layout, Phase, Report};
+use pgcalm_lab::interference::report::{DeviceRates, Hang, Layout, Phase, Report};
 use pgcalm_lab::report::{Host, Latency, Shown};
 
 use super::support;
@@ -22,6 +22,13 @@ fn phase(tps: f64, files: f64, zero: u32) -> Phase {
         file_max_ms: 7.0,
         databases: 3,
         cap_lifted: zero > 0,
+        devices: vec![DeviceRates {
+            device: "data".into(),
+            writes_per_s: 101.0,
+            write_bytes_per_s: 2.5e6,
+            reads_per_s: 3.0,
+            read_bytes_per_s: 4e6,
+        }],
         tps: vec![tps, 0.0],
     }
 }
@@ -79,6 +86,14 @@ fn a_collapse_is_told_from_a_loss_and_from_none() {
     assert!(text.contains("fine holds"), "{text}");
     assert!(text.contains("client backend in fsync of a new WAL segment, jbd2_log_wait_commit"), "{text}");
     assert!(!text.contains("NaN"), "{text}");
+}
+
+#[test]
+fn the_devices_rates_stand_beside_the_hang() {
+    let text = report().text();
+    let table = text.lines().find(|line| line.starts_with("gone") && line.contains("noisy")).unwrap();
+    assert_eq!(table.split_whitespace().collect::<Vec<_>>(), ["gone", "noisy", "data", "101", "2.50", "3", "4"]);
+    assert!(text.replace('\n', " ").contains("devices with the neighbour: data 101 and 2.50 MB."), "{text}");
 }
 
 #[test]

@@ -85,6 +85,15 @@ fn sentences(checkpoint: &Checkpoint) -> Vec<String> {
     if !parts.is_empty() {
         sentences.push(format!("Buffers: {}.", parts.join(", ")));
     }
+    if let (Some(all), Some(per_buffer)) = (checkpoint.phases.buffer_write_s, &checkpoint.per_buffer) {
+        let (flush, after) = (per_buffer.flush.sum_ms / 1e3, per_buffer.flush_done_to_sync_written.sum_ms / 1e3);
+        let rest = (all - flush - after).max(0.0);
+        sentences.push(format!(
+            "Buffer write: {all:.3} s, of which {flush:.3} s flushed buffers and {after:.3} s were flush hints and unlocking; {rest:.3} s \
+             ({:.1} %) lie between buffers: sleeps of checkpoint_completion_target, and at first sorting.",
+            if all > 0.0 { 100.0 * rest / all } else { 0.0 }
+        ));
+    }
     if let Some(wal) = checkpoint.wal_segments {
         sentences.push(format!("WAL files: {} added, {} removed, {} recycled.", wal.added, wal.removed, wal.recycled));
     }
@@ -184,5 +193,27 @@ fn commits(transactions: &Transactions) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_told_from_sleep_where_buffers_were_timed() {
+        let mut checkpoint = Checkpoint::default();
+        checkpoint.phases.buffer_write_s = Some(268.8);
+        assert_eq!(sentences(&checkpoint), Vec::<String>::new());
+        let mut per_buffer = crate::checkpoint::report::PerBuffer::default();
+        per_buffer.flush.sum_ms = 17_700.0;
+        per_buffer.flush_done_to_sync_written.sum_ms = 1_100.0;
+        checkpoint.per_buffer = Some(per_buffer);
+        let said = sentences(&checkpoint).remove(0);
+        assert!(
+            said.starts_with("Buffer write: 268.800 s, of which 17.700 s flushed buffers and 1.100 s were"),
+            "{said}"
+        );
+        assert!(said.contains("; 250.000 s (93.0 %) lie between"), "{said}");
     }
 }
