@@ -107,9 +107,7 @@ impl Device {
                 let undo = former(journal, Path::new(&file))?;
                 let kib = (max_io.bytes() >> 10).to_string();
                 root.write(&file, &kib).map_err(|error| {
-                    Failure::Usage(format!(
-                        "{name} refuses operations of {max_io} ({error}): give --data-max-io and --wal-max-io 4kB to 1280kB"
-                    ))
+                    Failure::Usage(format!("{name} refuses operations of {max_io} ({error}): give 4kB to 1280kB"))
                 })?;
                 vec![undo]
             }

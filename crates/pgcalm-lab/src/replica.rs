@@ -86,8 +86,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
         options,
         stage,
         wal_restore,
-        primary: Devices::create(stage, End::Primary, options.wal_size)?,
-        standby: Devices::create(stage, End::Standby, options.wal_size)?,
+        primary: Devices::create(stage, End::Primary, options)?,
+        standby: Devices::create(stage, End::Standby, options)?,
         archive: options
             .needs_archive()
             .then(|| stage.device_of(Kind::LOOP, "archive", options.wal_size))

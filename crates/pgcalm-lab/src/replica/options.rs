@@ -64,6 +64,10 @@ pub struct Options {
     /// Read operations per second that either data device gives in these cases, or none.
     #[arg(long, default_value = "none")]
     pub data_read_iops: Limit<u32>,
+    /// Largest operation that any device is sent: with 4kB, 200 operations are the 0.8 MB that they were for the study
+    /// [default: what the kernel chooses].
+    #[arg(long, value_name = "SIZE", conflicts_with = "volume")]
+    pub max_io: Option<Size>,
     /// Bytes per second that the link carries in either direction, headers counted [default: 125000000, 1 Gbit/s, or half of
     /// the WAL that the load makes here if that is less].
     #[arg(long, value_name = "SIZE")]
@@ -98,6 +102,7 @@ impl Options {
         range("catch-up", self.catch_up.0, 1, 3600)?;
         range("clients", self.clients, 1, MOST_CLIENTS)?;
         range("loads", self.loads.unwrap_or(1), 1, 1_000_000)?;
+        range("max-io", self.max_io.unwrap_or(Size(4 << 10)), Size(4 << 10), Size(1 << 30))?;
         range("rows", self.rows, 100, 1_000_000)?;
         range("wal-iops", self.wal_iops, 1, 1_000_000)?;
         let beat = heartbeat::INTERVAL.as_secs() as u32;
@@ -184,6 +189,7 @@ mod tests {
             (["--rows", "1000000"], "--rows 1000000: use at most"),
             (["--link-bps", "8B"], "--link-bps 8"),
             (["--wal-size", "512MB"], "--wal-size 512MB"),
+            (["--max-io", "2kB"], "--max-io 2kB: use a value from 4kB"),
             (["--patience", "1"], "--patience 1: use a value from 2"),
         ] {
             let options: Options = parsed(&words).unwrap();

@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::device::Device;
+use crate::device::{Device, Kind};
 use crate::filesystem::{FileSystem, Layout};
 use crate::journal::{Change, Undo};
 use crate::network::End;
 use crate::options::FsType;
+use crate::replica::Options;
 use crate::replica::options::DATA_SIZE;
 use crate::server::Places;
 use crate::stage::Stage;
-use crate::{Size, network, shared_file, template};
+use crate::{network, shared_file, template};
 
 /// One server's devices, which its clusters of all cases use in turn.
 #[derive(Debug)]
@@ -26,12 +27,15 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Makes them.
-    pub(super) fn create(stage: &Stage<'_>, end: End, wal_size: Size) -> anyhow::Result<Self> {
-        Ok(Self {
-            end,
-            data: stage.device(&format!("{}-data", end.name()), DATA_SIZE)?,
-            wal: stage.device(&format!("{}-wal", end.name()), wal_size)?,
-        })
+    pub(super) fn create(stage: &Stage<'_>, end: End, options: &Options) -> anyhow::Result<Self> {
+        let device = |name: &str, size| {
+            let role = format!("{}-{name}", end.name());
+            match options.max_io {
+                None => stage.device(&role, size),
+                max_io => stage.device_of(Kind::Loop { max_io }, &role, size),
+            }
+        };
+        Ok(Self { end, data: device("data", DATA_SIZE)?, wal: device("wal", options.wal_size)? })
     }
 
     /// Mounts new file systems with a copy of `base`.

@@ -68,7 +68,7 @@ fn namespaces(lab: u32) -> Vec<String> {
 #[test]
 fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
     let Some(dir) = can_run().then(|| Dir::new("replica-link")) else { return };
-    let more = ["--cases", "slow-link", "--loads", "150", "--seconds", "60", "--wal-size", "700MB"];
+    let more = ["--cases", "slow-link", "--loads", "150", "--seconds", "60", "--wal-size", "700MB", "--max-io", "64kB"];
     let report = run(&dir.0, &more);
     // The link was chosen so that it is too slow.
     let link = report.link.bytes_per_s;
@@ -78,6 +78,10 @@ fn a_standby_behind_a_slow_link_falls_behind_and_catches_up() {
     // Of each load 1000 rows of 1.7 kB.
     let load = case.wal_bytes as f64 / 150.0;
     assert!((1.6e6..2.2e6).contains(&load), "{load}");
+    let written = |rate: fn(&pgcalm_lab::replica::report::Sample) -> Option<f64>| case.mean_under_load(rate).unwrap();
+    let operation = written(|sample| sample.primary_wal_device_bytes_per_s)
+        / written(|sample| sample.primary_wal_device_writes_per_s);
+    assert!(operation > 4096.0 && operation < 65_536.0 * 1.01, "{operation}");
     // Not that more was made than received: a neighbour that takes the CPUs may halve what the load makes.
     assert!(case.received_bytes <= case.wal_bytes, "{case:?}");
     assert!(case.catch_up_s.is_some(), "{case:?}");
