@@ -20,7 +20,7 @@ deps:
 	@bench/install-deps
 
 build:
-	cargo build --release --quiet --package pgcalm
+	cargo build --release --package pgcalm
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
 
 # Into the server that PG_CONFIG belongs to

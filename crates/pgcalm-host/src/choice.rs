@@ -43,7 +43,7 @@ pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hid
         ([index], _) => Ok(*index),
         ([], Some(name)) => Err(absent(root, name, known, hidden)),
         ([], None) if hidden.count() > 0 => Err(Failure::Host(
-            "the servers of this host are other users': run it as root, or as one of them".to_string(),
+            "the servers of this host are other users': run it as root on the host, or as one of them".to_string(),
         )),
         ([], None) => Err(Failure::Unreachable(list(known))),
         (_, Some(name)) => Err(Failure::Usage(format!(

@@ -7,6 +7,7 @@ use pgcalm_monitor::model::{
     ArchiveState, Blocked, Caps, Checkpoint, Cpu, Device, Group, Host, Instance, Maintenance, Memory, Pressure,
     Reachability, Standby, Volume, WaitCause,
 };
+use pgcalm_render::number::{bytes, short};
 
 use crate::stuck::Looks;
 
@@ -145,6 +146,11 @@ impl CapUse {
     /// Part of the cap that is used.
     pub fn share(&self) -> f64 {
         if self.allowed > 0.0 { self.used / self.allowed } else { 0.0 }
+    }
+
+    /// How much it is, as the cap was given: bytes in PostgreSQL's units.
+    pub fn amount(&self, value: f64) -> String {
+        if self.what.starts_with("bytes") { bytes(value) } else { short(value) }
     }
 }
 

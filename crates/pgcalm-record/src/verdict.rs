@@ -228,7 +228,7 @@ pub fn cure(cause: Cause) -> Cure {
         };
     };
     let command = match (rule.doctor, cause) {
-        (_, LockPileUp) => "sudo pgcalm trace locks".to_string(),
+        (_, LockPileUp) => r#"psql -c "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity""#.to_string(),
         (Some(_), SlowSynchronousStandby) => "pgcalm lag".to_string(),
         // Of these rules it is the only one that doctor can apply itself.
         (Some("max-wal-size"), _) => "sudo pgcalm doctor --apply --only max-wal-size".to_string(),

@@ -34,7 +34,9 @@ impl Cluster {
             session: Some(Session::LOOK),
         };
         let Some(data) = data else {
-            let mut client = wanted.connect(root, &caller).context("--data-directory names one that does not run")?;
+            let mut client = wanted
+                .connect(root, &caller)
+                .context("find the running server (--data-directory names one that is down)")?;
             let row = client.query_one("SELECT current_setting('data_directory', true)", &[]);
             let name: Option<String> = row.context("ask for the data directory")?.try_get(0)?;
             let Some(name) = name else {

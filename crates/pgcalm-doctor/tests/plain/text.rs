@@ -45,5 +45,5 @@ fn names_of_other_users_cannot_steer_the_terminal() {
     let text = text::render(&check);
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains("Hazards: 1"), "{text}");
-    assert!(text.contains("run it as root"), "{text}");
+    assert!(text.contains("run it as root on the host"), "{text}");
 }

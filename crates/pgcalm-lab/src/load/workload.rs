@@ -147,7 +147,9 @@ fn beside(script: &Path) -> Option<PathBuf> {
 
 /// The text of a script.
 pub(crate) fn read(option: &str, path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::Usage(format!("{option} {}: {error}", path.display())))
+    fs::read_to_string(path).map_err(|error| {
+        Failure::Usage(format!("{option} {}: {error}; name a file of SQL that can be read", path.display()))
+    })
 }
 
 #[cfg(test)]
@@ -190,6 +192,7 @@ mod tests {
     fn what_can_not_work_names_its_option() {
         let absent = workload("/nonexistent/mix.sql").check().unwrap_err();
         assert!(absent.to_string().starts_with("--load /nonexistent"));
+        assert!(absent.to_string().ends_with("name a file of SQL that can be read"));
         let mut tpcb = workload("tpcb");
         tpcb.prepare = Some("true".parse().unwrap());
         assert!(tpcb.check().unwrap_err().to_string().contains("--prepare"));

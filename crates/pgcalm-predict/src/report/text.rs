@@ -34,10 +34,10 @@ pub fn render(prediction: &Prediction) -> String {
         short(observation.checkpointer_pages_per_s),
     ));
     section.text(format!(
-        "device {}: takes {} operations and {} MB per second ({}); {} operations and {} MiB per second now{reads}",
+        "device {}: takes {} operations and {} MiB per second ({}); {} operations and {} MiB per second now{reads}",
         if device.name.is_empty() { "unknown" } else { &device.name },
         cap(device.write_iops, device.all_iops, 1.0),
-        cap(device.write_bytes_per_s, device.all_bytes_per_s, 1e6),
+        cap(device.write_bytes_per_s, device.all_bytes_per_s, 1_048_576.0),
         device.caps_source,
         short(device.operations_per_s),
         short(device.mib_per_s),

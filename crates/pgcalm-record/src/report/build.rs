@@ -180,7 +180,13 @@ fn chain(cause: Cause, bad: &[&Second], stuck: &[Stuck], open: &Open) -> Vec<Str
     if let Some(disk) = fullest.filter(|disk| disk.is_full() || cause == Cause::VolumeHung) {
         chain.push(match &disk.cap {
             Some(cap) if cap.share() >= 0.85 => {
-                format!("disk {}: {} of {} {} per second", disk.name, short(cap.used), short(cap.allowed), cap.what)
+                format!(
+                    "disk {}: {} of {} {} per second",
+                    disk.name,
+                    cap.amount(cap.used),
+                    cap.amount(cap.allowed),
+                    cap.what
+                )
             }
             _ => format!("disk {}: busy {} of the time", disk.name, percent(disk.busy)),
         });
@@ -277,7 +283,12 @@ fn changes(open: &Open) -> Vec<Change> {
             if let (Some(cap), true) = (&disk.cap, was.is_some_and(|was| was.cap_share() < 0.9)) {
                 says(
                     at,
-                    format!("disk {} reached its cap of {} {} per second", disk.name, short(cap.allowed), cap.what),
+                    format!(
+                        "disk {} reached its cap of {} {} per second",
+                        disk.name,
+                        cap.amount(cap.allowed),
+                        cap.what
+                    ),
                 );
             }
         }

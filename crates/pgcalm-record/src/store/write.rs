@@ -1,10 +1,12 @@
 //! Writing: by the recorder alone.
 
 use std::fs::File;
+use std::io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::anyhow;
+use pgcalm_host::Failure;
 use pgcalm_monitor::model::CheckpointPhase;
 use rusqlite::{Connection, ErrorCode, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
@@ -102,7 +104,14 @@ impl Writer {
     ///
     /// If what is there is none of this version, or another recorder has it.
     pub fn open(directory: &Path, limits: Limits) -> anyhow::Result<Self> {
-        let other = |error: std::io::Error| anyhow!("{}: {error}", directory.display());
+        // A disk that is full or fails may get better: the service tries again.
+        let other = |error: std::io::Error| match error.kind() {
+            NotFound | PermissionDenied | AlreadyExists | NotADirectory | ReadOnlyFilesystem => {
+                let way_out = "name a directory that this user may write to";
+                Failure::Usage(format!("--dir {}: {error}; {way_out}", directory.display())).into()
+            }
+            _ => anyhow!("{}: {error}", directory.display()),
+        };
         std::fs::create_dir_all(directory).map_err(other)?;
         let lock = File::create(directory.join("record.lock")).map_err(other)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {

@@ -5,7 +5,7 @@ use pgcalm_render::number::{percent, short};
 
 use super::window::Window;
 use crate::incident::Evidence;
-use crate::second::{CapUse, Disk, Second};
+use crate::second::{Disk, Second};
 
 /// The disk of the data directory.
 pub(super) fn data(second: &Second) -> Option<&Disk> {
@@ -43,9 +43,9 @@ pub(super) fn disk_evidence(window: &Window, of: fn(&Second) -> Option<&Disk>) -
     let (operations, before) = window.means(|second| of(second).map(|disk| disk.reads + disk.writes));
     let mut rows = vec![evidence(format!("operations per second of {}", disk.name), short(operations), short(before))];
     match &disk.cap {
-        Some(CapUse { what, used, allowed, source }) => rows.push(evidence(
-            format!("{what} per second of {}, most", disk.name),
-            format!("{} of {} ({source})", short(*used), short(*allowed)),
+        Some(cap) => rows.push(evidence(
+            format!("{} per second of {}, most", cap.what, disk.name),
+            format!("{} of {} ({})", cap.amount(cap.used), cap.amount(cap.allowed), cap.source),
             String::new(),
         )),
         None => {

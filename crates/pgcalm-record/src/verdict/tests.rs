@@ -318,3 +318,10 @@ fn each_cure_names_a_rule_that_doctor_has() {
         assert!(!rule.covers.contains(&rule.cause), "{:?}", rule.cause);
     }
 }
+
+#[test]
+fn a_cap_of_bytes_has_the_unit_that_it_was_given_in() {
+    let cap = |what| CapUse { what, ..CapUse::default() };
+    assert_eq!(cap("bytes written").amount((125 * MB) as f64), "125 MB");
+    assert_eq!(cap("read operations").amount(3000.0), "3000");
+}

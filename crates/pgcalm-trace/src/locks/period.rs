@@ -84,6 +84,8 @@ fn entry(lock: &Lock, waits: Histogram) -> LockWaits {
 mod tests {
     use super::*;
     use crate::histogram::KernelHistogram;
+    use crate::locks::report::Line;
+    use crate::report::view::Shown;
     use pgcalm_host::server_process::Role;
 
     fn lock(name: &str) -> Lock {
@@ -106,6 +108,9 @@ mod tests {
         };
         let period = between(&counts(&[5, 7], &[9]), &counts(&[5, 7, 1_000_000, 3], &[9]), 2.0);
         assert_eq!(period.locks.len(), 1);
+        let none = Period { seconds: 2.0, ..Period::default() };
+        assert!(none.rates().is_some_and(|(_, ms)| ms.is_sign_positive()), "shown as -0.0");
+        assert!(Line::Total(none).text().contains("pg_blocking_pids"), "a wait that is still on is not counted");
         let waits = &period.locks[0].waits;
         assert_eq!(period.locks[0].name, "WALWrite");
         assert_eq!(period.locks[0].mode, "exclusive");

@@ -102,7 +102,8 @@ impl Period {
     pub fn rates(&self) -> Option<(Option<f64>, f64)> {
         let is_sampled = self.locks.iter().any(|lock| lock.sampled_s.is_some());
         let count: u64 = self.locks.iter().map(|lock| lock.waits.count).sum();
-        let sum: f64 = self.locks.iter().map(LockWaits::total_ms).sum();
+        // The sum of nothing is -0.0.
+        let sum = 0.0 + self.locks.iter().map(LockWaits::total_ms).sum::<f64>();
         (self.seconds > 0.0).then(|| ((!is_sampled).then(|| count as f64 / self.seconds), sum / self.seconds))
     }
 }

@@ -10,7 +10,7 @@ use super::time;
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Address for HTTP: metrics at /metrics, and at /alive whether a probe should leave a server alone [default: 127.0.0.1:9187, or none with --textfile].
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub listen: Option<SocketAddr>,
     #[command(flatten)]
     pub servers: ConnectList,
@@ -24,4 +24,8 @@ pub(crate) struct ExportArgs {
     /// Time between samples, 0.1 s to 1 h.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::interval)]
     pub interval: Duration,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "give an address and a port, e.g. 127.0.0.1:9187")
 }

@@ -51,6 +51,7 @@ pub(crate) struct TopArgs {
     /// The record: a directory of pgcalm record, or a file that its --export wrote. Without --at its last hour is shown.
     #[arg(
         long,
+        visible_alias = "dir",
         value_name = "FILE",
         conflicts_with = "connect",
         default_value_if("at", clap::builder::ArgPredicate::IsPresent, DIRECTORY)

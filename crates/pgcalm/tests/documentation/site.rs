@@ -24,6 +24,10 @@ fn normal(path: &Path) -> PathBuf {
 fn links_and_anchors_resolve() {
     let mut bad = Vec::new();
     let mut number = 0;
+    let packaged = text("debian/pgcalm.docs");
+    let is_packaged = |path: &Path| packaged.lines().any(|line| path.starts_with(line));
+    // There are copies of these by Debian's names.
+    let renamed = [Path::new("LICENSE"), Path::new("CHANGELOG.md")];
     let mut all = pages();
     all.push("README.md".into());
     all.extend(crate::ROOT.map(String::from));
@@ -46,6 +50,8 @@ fn links_and_anchors_resolve() {
                 bad.push(format!("{page}: {link} is no file"));
             } else if page.starts_with("docs/") && !target.starts_with("docs") {
                 bad.push(format!("{page}: {link} is outside of the site"));
+            } else if is_packaged(Path::new(&page)) && !is_packaged(&target) && !renamed.contains(&target.as_path()) {
+                bad.push(format!("{page}: {link} is not in debian/pgcalm.docs"));
             } else if let Some(anchor) = anchor
                 && !markdown::anchors(&text(target.to_str().unwrap())).contains(anchor)
             {

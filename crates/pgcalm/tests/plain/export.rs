@@ -440,7 +440,7 @@ fn bad_options_end_with_one_line_that_names_them() {
     let textfile = format!("--textfile={}", fifo.display());
     let taken_directory = format!("--textfile={}", directory.path().display());
     for (arguments, expected) in [
-        (vec!["--listen=here"], "--listen"),
+        (vec!["--listen=here"], "give an address and a port, e.g. 127.0.0.1:9187"),
         (vec![textfile.as_str()], "is a FIFO and no file"),
         (vec!["--textfile=/dev/null"], "is a device and no file"),
         (vec![taken_directory.as_str()], "is a directory and no file"),

@@ -39,6 +39,7 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
         }
         refused(&arguments, &[FILE, "no record is there", "--dir"]);
     }
+    refused(&["record", "--dir", "/proc/none"], &["--dir /proc/none: No such file", "name a directory"]);
     let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
     drop(Writer::open(directory.path(), limits).unwrap());
     refused(&["incidents", "--dir", dir, "--since", "a while ago"], &["--since a while ago", "yesterday 03:12"]);
@@ -47,6 +48,7 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     refused(&["incident", "x"], &["whole number"]);
     refused(&["trace", "why", "--at", "00:00", "--dir", dir], &["--at 00:00", "nothing was recorded then"]);
     refused(&["top", "--once", "--replay", dir], &["holds no sample"]);
+    refused(&["top", "--once", "--at", "00:00", "--dir", dir], &["holds no sample"]);
     refused(&["record", "--dir", dir, "--max-size", "1MB"], &["--max-size", "16MB"]);
     refused(&["record", "--dir", dir, "--export", dir], &["--export", "is there already"]);
     let none = pgcalm(&["incidents", "--dir", dir]);

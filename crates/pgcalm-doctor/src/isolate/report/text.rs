@@ -32,7 +32,7 @@ pub fn render(report: &Report) -> String {
         paragraph(
             &mut out,
             &format!(
-                "Server processes that may not be looked at: {}; run it as root to see their instances.",
+                "Server processes that may not be looked at: {}; run it as root on the host to see their instances.",
                 report.hidden_processes
             ),
         );

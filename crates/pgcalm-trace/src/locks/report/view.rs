@@ -24,6 +24,10 @@ impl Shown for Line {
             Line::Total(total) => {
                 let mut section = Section { heading: "In all".to_string(), ..Section::default() };
                 period(&mut section, "", total);
+                if total.locks.is_empty() {
+                    section
+                        .text("Waits are counted when they end; pg_blocking_pids tells of those still on.".to_string());
+                }
                 let counted = total.locks.iter().filter(|lock| lock.waits.count > 0);
                 for lock in counted.take(HISTOGRAMS) {
                     view::histogram(&mut section, &title(lock), &lock.waits);

@@ -131,26 +131,31 @@ fn second_sentence(second: &Second) -> String {
     text
 }
 
+/// The file of a call that has one.
+fn on(file: FileKind) -> String {
+    if file == FileKind::None { String::new() } else { format!(" on {}", file.label()) }
+}
+
 fn of_verdict(verdict: &Verdict) -> Section {
     let mut section = Section { heading: sentence(verdict), ..Section::default() };
     for call in &verdict.long_syscalls {
         section.text(format!(
-            "pid {} {} {} on {}: {} s",
+            "pid {} {} {}{}: {} s",
             call.pid,
             if call.under_way { "is in" } else { "was in" },
             call.syscall,
-            call.file.label(),
+            on(call.file),
             short(call.seconds)
         ));
     }
     let frames = |frames: &[String]| frames.iter().take(FRAMES).cloned().collect::<Vec<_>>().join(" < ");
     for stack in &verdict.stacks {
         section.text(format!(
-            "{} s {} in {} on {} ({}): {}",
+            "{} s {} in {}{} ({}): {}",
             short(stack.seconds),
             stack.role,
             stack.syscall.as_deref().unwrap_or("a page fault"),
-            stack.file.label(),
+            on(stack.file),
             stack.cause.label(),
             frames(&stack.frames)
         ));
