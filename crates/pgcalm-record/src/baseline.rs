@@ -85,18 +85,23 @@ impl Baseline {
             slow: of(|seen| seen.slow),
             logins: of(|seen| seen.logins),
             answer: of(|seen| seen.answer),
-            asleep: of(|seen| seen.asleep),
+            // In few seconds, and yet as usual.
+            asleep: quantile(self.seconds.iter().map(|seen| seen.asleep).collect(), 0.9),
         })
     }
 }
 
 /// The middle one; 0 of none.
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(values: Vec<f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
-    let middle = values.len() / 2;
-    let (_, value, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let at = (values.len() as f64 * part) as usize;
+    let (_, value, _) = values.select_nth_unstable_by(at, f64::total_cmp);
     *value
 }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pgcalm_monitor::model::{Host, Instance, WaitCause};
+use pgcalm_trace::why::report::Samples;
 
 use crate::baseline::{Baseline, Usual};
 use crate::incident::Incident;
@@ -88,6 +89,8 @@ pub struct Open {
     pub last: usize,
     /// What was usual when it began.
     pub usual: Usual,
+    /// What was sampled of it.
+    pub samples: Option<Samples>,
 }
 
 impl Detector {
@@ -142,6 +145,15 @@ impl Detector {
         for (name, looks) in looks {
             if let Some(server) = self.servers.get_mut(name) {
                 server.looks.join(looks);
+            }
+        }
+    }
+
+    /// Adds what `of` says was sampled of a server; what comes after a good second is of that.
+    pub fn add_samples(&mut self, of: impl Fn(&str) -> Option<Samples>) {
+        for (name, server) in &mut self.servers {
+            if let Some(open) = server.open.as_mut().filter(|open| open.last + 1 == open.seconds.len()) {
+                open.samples = of(name);
             }
         }
     }
@@ -266,15 +278,15 @@ impl Server {
         let piles = slow >= (3.0 * usual.slow + 2.0).max(3.0)
             && slow >= 0.3 * active
             && (queues >= 2 || commits < 0.9 * usual.commits);
-        // Where few commits are usual, these tell nothing, and a statement may take as long as it likes. But one that sleeps in the
-        // kernel does nothing for its user. Sessions that maintain or dump are expected to wait, and may be those that sleep.
+        // A statement may take as long as it likes, but one that sleeps in the kernel does nothing for its user, however many others
+        // commit. Sessions that maintain or dump are expected to wait, and they or their workers may be those that sleep: beside them
+        // commits have to fall, too, where these tell anything.
         let maintain = ["vacuum", "index", "cluster", "dump"];
         let maintain = second.maintenance.iter().filter(|one| maintain.contains(&one.kind.as_str())).count() as f64;
         let asleep = second.looks.users as f64 - maintain;
-        let sleeps = asleep > 2.0 * usual.asleep
-            && active >= 1.0
-            && asleep >= 0.3 * active
-            && (usual.commits < 5.0 || commits < 0.75 * usual.commits);
+        let fewer = usual.commits < 5.0 || commits < 0.75 * usual.commits;
+        let sleeps =
+            asleep > 2.0 * usual.asleep && active >= 1.0 && (maintain == 0.0 || asleep >= 0.3 * active && fewer);
         let answers_late = second.answer_seconds > 1.0 && second.answer_seconds > 5.0 * usual.answer;
         Some(stands || falls || piles || sleeps || answers_late)
     }
@@ -308,7 +320,7 @@ impl Server {
             first += 1;
         }
         let last = seconds.len();
-        self.open = Some(Open { seconds, first, last, usual });
+        self.open = Some(Open { seconds, first, last, usual, samples: None });
     }
 
     /// Ends the incident that goes on, and gives it if it meant anything.

@@ -1,5 +1,6 @@
 //! An incident: seconds in which users of an instance were held, and why. What the store keeps and `--json` writes.
 
+use pgcalm_trace::why::report::Samples;
 use serde::{Deserialize, Serialize};
 
 /// What held users.
@@ -109,6 +110,8 @@ pub struct Incident {
     pub blocked: Vec<LockWait>,
     /// Processes of the server that slept uninterruptibly, longest first.
     pub stuck: Vec<Stuck>,
+    /// Who waited for whom, as `trace why` samples it, up to the last bad second; `None` if it was over too soon to begin.
+    pub samples: Option<Samples>,
     /// What else began or ended then.
     pub changes: Vec<Change>,
     /// What to do about it.

@@ -12,6 +12,7 @@ pub mod now;
 pub mod place;
 pub mod recorder;
 pub mod report;
+pub mod sampler;
 pub mod second;
 pub mod store;
 pub mod stuck;

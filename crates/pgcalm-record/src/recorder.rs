@@ -15,6 +15,7 @@ use rustix::mm::MlockAllFlags;
 use crate::detect::Detector;
 use crate::incident::Incident;
 use crate::place;
+use crate::sampler::Sampler;
 use crate::store::{Item, Limits, Packer, Reader, Writer};
 use crate::stuck::Looker;
 
@@ -71,7 +72,8 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
     lock_memory(say);
     let thread = WriterThread::start(Arc::clone(&ring), writer, say)?;
     say(&format!("pgcalm record: {}", options.directory.display()));
-    let looker = Looker::start(root)?;
+    let looker = Looker::start(root.clone())?;
+    let mut sampler = Sampler::new(root);
     let mut told = String::new();
     let mut packer = Packer::default();
     let mut last = 0;
@@ -80,8 +82,11 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
         last = host.time_ms;
         tell_missing(&host, &mut told, say);
         detector.add_looks(&looker.take());
+        detector.add_samples(|server| sampler.samples(server));
         let step = detector.push(&host);
-        looker.watch(detector.targets());
+        let targets = detector.targets();
+        sampler.follow(&targets);
+        looker.watch(targets);
         match packer.pack(&host) {
             Ok(items) => items.into_iter().for_each(|item| ring.push(item)),
             Err(error) => say(&format!("pgcalm record: a sample can't be kept: {error:#}")),
@@ -213,7 +218,7 @@ fn size(item: &Item) -> usize {
         Item::Second(_, second, _) => {
             1000 + 80 * (second.events.len() + second.waits.len() + second.standbys.len() + second.maintenance.len())
         }
-        Item::Incident(incident) => 4000 + 120 * incident.timeline.len(),
+        Item::Incident(incident) => 40_000 + 120 * incident.timeline.len(),
     }
 }
 

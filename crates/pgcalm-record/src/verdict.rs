@@ -223,7 +223,8 @@ pub fn cure(cause: Cause) -> Cure {
     let Some(rule) = RULES.iter().find(|rule| rule.cause == cause) else {
         return Cure {
             rule: None,
-            text: "Next time, `trace why` beside the record shows what processes did in the kernel.".to_string(),
+            text: "See below who waited for whom; next time, `trace why` beside the record tells WAL and commits, too."
+                .to_string(),
             command: "sudo pgcalm trace why".to_string(),
         };
     };

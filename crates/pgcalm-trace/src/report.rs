@@ -47,7 +47,7 @@ pub struct Server {
 
 /// An answer that can't be given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Missing {
     /// What is not known, e.g. `time of each fsync`.
     pub answer: String,

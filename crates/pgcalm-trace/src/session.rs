@@ -28,6 +28,9 @@ const TITLE_TIME: Duration = Duration::from_secs(2);
 /// How many processes that have ended are remembered: what they did may be read only after that.
 const MAX_ENDED: usize = 4096;
 
+/// The answer that a server without probes can't give.
+const OWN_PROBES: &str = "everything that the server's own probes tell";
+
 /// Why a trace goes on or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -118,7 +121,7 @@ impl Session {
         }
         session.read_titles();
         if session.probes.is_empty() {
-            session.miss("everything that the server's own probes tell", "it was built without --enable-dtrace");
+            session.miss(OWN_PROBES, "it was built without --enable-dtrace");
         }
         if target.is_newer_than_known() {
             session.miss(
@@ -155,6 +158,12 @@ impl Session {
     /// Whether the server's program has probes at all.
     pub fn has_probes(&self) -> bool {
         !self.probes.is_empty()
+    }
+
+    /// Leaves the server's program as it is: the kernel puts a breakpoint for a probe into each process that runs it.
+    pub fn leave_probes(&mut self) {
+        self.probes.forget();
+        self.missing.retain(|missing| missing.answer != OWN_PROBES);
     }
 
     /// Attaches a program to a probe of the server, e.g. `checkpoint__start`; if that can't be, `answer` is missing.

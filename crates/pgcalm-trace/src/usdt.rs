@@ -85,6 +85,11 @@ impl Probes {
         !self.notes.sites.iter().any(|site| site.provider == PROVIDER)
     }
 
+    /// From now on it is as if there were none.
+    pub fn forget(&mut self) {
+        self.notes = Notes::default();
+    }
+
     /// Attaches to all places of a probe, e.g. `checkpoint__start`.
     ///
     /// `argument_sets` is that map of the program's object; `None` if the program reads no arguments. The kernel raises

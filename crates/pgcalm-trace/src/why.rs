@@ -34,6 +34,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// A backend that is in one system call for longer calls for a verdict.
     pub threshold: Duration,
+    /// Whether to attach to the server's program, for commits, WAL and checkpoints; samples alone change nothing in it.
+    pub probes: bool,
     /// Whether to count calls on WAL files, which every system call of the host pays for.
     pub wal_calls: bool,
     /// How to connect to the database where there is no eBPF, as libpq has it.
@@ -48,24 +50,28 @@ const SHORTEST_SECOND_NS: u64 = NS_PER_S / 2;
 
 /// Runs the trace and gives its lines to `take`; returns why it ended.
 pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
-    let mut session = match host_apart(Session::start(target, stop, options.duration))? {
-        Ok(session) => session,
-        Err(reason) => return without_ebpf::run(target, options, stop, &reason, take),
-    };
+    match host_apart(with_ebpf(target, options, stop, take))? {
+        Ok(reason) => Ok(reason),
+        Err(reason) => without_ebpf::run(target, options, stop, &reason, take),
+    }
+}
+
+/// The same by eBPF alone.
+///
+/// [`Failure::Host`](pgcalm_host::Failure::Host) before any line if that can't be used here.
+pub fn with_ebpf(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>) -> anyhow::Result<EndReason> {
+    let mut session = Session::start(target, stop, options.duration)?;
+    if !options.probes {
+        session.leave_probes();
+    }
     let symbols = KernelSymbols::read(&target.root)?;
     let threshold_ns = u64::try_from(options.threshold.as_nanos()).unwrap_or(u64::MAX);
-    let why = Why::load(&mut session, threshold_ns, options.wal_calls);
-    let mut why = match host_apart(why)? {
-        Ok(why) => why,
-        // An older kernel.
-        Err(reason) => {
-            drop(session);
-            return without_ebpf::run(target, options, stop, &reason, take);
-        }
-    };
+    let mut why = Why::load(&mut session, threshold_ns, options)?;
     // Dropped before the group from here on: libbpf's links to USDT probes point into their object.
     let mut session = session;
-    why.attach(&mut session);
+    if options.probes {
+        why.attach(&mut session);
+    }
     let mut shown = vec![
         format!("threshold {} s", options.threshold.as_secs_f64()),
         format!("samples each {} ms", SAMPLE_EVERY.as_millis()),

@@ -74,6 +74,7 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::why::Options {
         duration: args.run.time.duration,
         threshold: args.threshold,
+        probes: true,
         wal_calls: args.wal_calls,
         connect: args.ask.connect.clone(),
     };

@@ -1,6 +1,8 @@
 use pgcalm_monitor::model::{
     Activity, Connections, Counters, Identity, Instance, Maintenance, Rates, Reachability, ServerRole, Wait,
 };
+use pgcalm_trace::report::file_kind::FileKind;
+use pgcalm_trace::why::report::{Cause as Why, Share, Totals};
 
 use super::*;
 use crate::incident::Cause;
@@ -75,6 +77,22 @@ impl Made {
             self.sample(vec![instance]);
         }
         self
+    }
+
+    /// Processes were seen asleep, so many of them holding users.
+    fn look(&mut self, process: &str, users: u64) -> &mut Self {
+        let mut looks = Looks::default();
+        looks.add(process, vec!["jbd2_log_wait_commit".to_string()]);
+        looks.users = users;
+        self.detector.add_looks(&[("5432".to_string(), looks)]);
+        self
+    }
+
+    /// A second of load beside a session that maintains.
+    fn beside(&mut self, kind: &str, load: Load) {
+        let maintenance = vec![Maintenance { kind: kind.to_string(), ..Maintenance::default() }];
+        let instance = Instance { maintenance, ..self.instance(load) };
+        self.sample(vec![instance]);
     }
 
     fn hung(&mut self, seconds: usize) -> &mut Self {
@@ -215,16 +233,9 @@ fn statements_that_pile_up_are_bad_although_others_commit() {
 #[test]
 fn who_sleeps_in_the_kernel_is_held_where_commits_tell_nothing() {
     let few = Load { commits: 1.0, active: 2, waiting: 1, slow: 0 };
-    let look = |made: &mut Made, process: &str, users| {
-        let mut looks = Looks::default();
-        looks.add(process, vec!["jbd2_log_wait_commit".to_string()]);
-        looks.users = users;
-        made.detector.add_looks(&[("5432".to_string(), looks)]);
-    };
     let asleep = |made: &mut Made, seconds, process: &str, users| {
         for _ in 0..seconds {
-            look(made, process, users);
-            made.seconds(1, few);
+            made.look(process, users).seconds(1, few);
         }
     };
     let mut made = Made::new();
@@ -236,10 +247,7 @@ fn who_sleeps_in_the_kernel_is_held_where_commits_tell_nothing() {
     made.seconds(10, few);
     // It is the dump that sleeps.
     for _ in 0..5 {
-        look(&mut made, "client backend", 1);
-        let dump = Maintenance { kind: "dump".to_string(), ..Maintenance::default() };
-        let instance = Instance { maintenance: vec![dump], ..made.instance(few) };
-        made.sample(vec![instance]);
+        made.look("client backend", 1).beside("dump", few);
     }
     made.seconds(10, few);
     assert_eq!(made.incidents, []);
@@ -255,6 +263,54 @@ fn who_sleeps_in_the_kernel_is_held_where_commits_tell_nothing() {
     asleep(&mut made, 100, "client backend", 1);
     made.seconds(10, few);
     assert_eq!(made.incidents, []);
+}
+
+#[test]
+fn who_sleeps_in_the_kernel_is_held_although_others_commit_as_usual() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN);
+    // Now and then for a moment, and workers of an index that is built.
+    for _ in 0..5 {
+        made.look("client backend", 1).seconds(1, EVEN).seconds(10, EVEN);
+        made.look("parallel worker", 3).beside("index", EVEN);
+        made.look("parallel worker", 3).beside("index", EVEN);
+    }
+    made.seconds(10, EVEN);
+    assert_eq!(made.incidents, []);
+    for _ in 0..3 {
+        made.look("client backend", 1).seconds(1, EVEN);
+    }
+    made.seconds(10, EVEN);
+    assert_eq!((made.incidents.len(), made.incidents[0].seconds), (1, 3.0));
+}
+
+#[test]
+fn an_incident_has_what_was_sampled_up_to_its_last_bad_second() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN).seconds(2, STALL);
+    let of = |seconds| {
+        let through = Some("WALWrite".to_string());
+        let share =
+            Share { cause: Why::WalWrite, file: FileKind::Wal, object: None, through, seconds: 9.0, share: 0.9 };
+        let totals = Totals { seconds, shares: vec![share], ..Totals::default() };
+        move |server: &str| (server == "5432").then(|| Samples { totals: totals.clone(), ..Samples::default() })
+    };
+    made.detector.add_samples(of(1));
+    made.seconds(1, STALL);
+    made.detector.add_samples(of(2));
+    made.seconds(1, EVEN);
+    made.detector.add_samples(of(3));
+    made.seconds(10, EVEN);
+    made.detector.add_samples(of(4));
+    made.seconds(AROUND, EVEN);
+    for incident in &made.incidents {
+        assert_eq!(incident.samples.as_ref().map(|samples| samples.totals.seconds), Some(2));
+        assert!(
+            incident.sentence.ends_with("90 % of the time that sessions lost went to: WAL write or fsync."),
+            "{incident:#?}"
+        );
+        assert!(incident.chain.iter().any(|link| link.starts_with("backends behind WALWrite")), "{incident:#?}");
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
         cause,
         sentence: match &first {
             Some(verdict) => verdict.sentence.clone(),
-            None => unknown(&bad),
+            None => unknown(&bad, open),
         },
         chain: chain(cause, &bad, &stuck, open),
         evidence: first.map(|verdict| verdict.evidence).unwrap_or_default(),
@@ -87,6 +87,7 @@ pub fn incident(subject: &Subject, open: &Open, ended_by: Option<&'static str>) 
         waits: waits(&bad),
         blocked: blocked(&bad),
         stuck: stuck.into_iter().take(MOST).collect(),
+        samples: open.samples.clone().map(|samples| samples.bounded(MOST)),
         changes: changes(open),
         cure: verdict::cure(cause),
         timeline: open.seconds.iter().map(|(second, bad)| moment(second, *bad)).collect(),
@@ -128,12 +129,19 @@ pub fn lost_commits(open: &Open) -> f64 {
 }
 
 /// What can be said where no cause can be shown.
-fn unknown(bad: &[&Second]) -> String {
+fn unknown(bad: &[&Second], open: &Open) -> String {
     let hung = bad.iter().any(|second| matches!(second.answer, Answer::Hung(_)));
     let what = if hung { "The server did not answer" } else { "Commits stood back" };
     let wait = waits(bad).into_iter().find(|wait| wait.event != "cpu");
     let wait = wait.map_or(String::new(), |wait| format!(" while sessions waited in {}", wait.event));
-    format!("{what}{wait}, and nothing that was recorded shows why: the cause is unknown.")
+    let lost = open.samples.iter().flat_map(|samples| &samples.totals.shares).find(|share| share.share >= 0.5);
+    match lost {
+        Some(share) => {
+            let (part, why) = (percent(share.share), share.cause.label());
+            format!("{what}{wait}. By samples, {part} of the time that sessions lost went to: {why}.")
+        }
+        None => format!("{what}{wait}, and nothing that was recorded shows why: the cause is unknown."),
+    }
 }
 
 fn moment(second: &Second, bad: bool) -> Moment {
@@ -174,6 +182,11 @@ fn chain(cause: Cause, bad: &[&Second], stuck: &[Stuck], open: &Open) -> Vec<Str
         let place = if function.is_empty() { "the kernel" } else { function.as_str() };
         let what = waits_for.as_ref().map_or(String::new(), |what| format!(": {what}"));
         chain.push(format!("{process} {} s in {place}{what}", short(*seconds)));
+    }
+    let lost = open.samples.iter().flat_map(|samples| &samples.totals.shares);
+    if let Some((lock, share)) = lost.filter(|share| share.share >= 0.3).find_map(|it| Some((it.through.as_ref()?, it)))
+    {
+        chain.push(format!("backends behind {lock}, whose holder waited for: {}", share.cause.label()));
     }
     let disks: Vec<_> = bad.iter().flat_map(|second| second.disks()).collect();
     let fullest = disks.iter().max_by(|a, b| (a.cap_share() + a.busy).total_cmp(&(b.cap_share() + b.busy)));

@@ -11,6 +11,9 @@ use crate::stuck::by_function;
 /// Rows of a table that a terminal has room for.
 const IN_TERMINAL: usize = 8;
 
+/// Causes, calls and stacks that are shown of samples, the longest of each.
+const SAMPLED: usize = 5;
+
 /// The card.
 pub fn document(incident: &Incident) -> Document {
     let number = incident.id.map_or(String::new(), |id| format!(" {id}"));
@@ -42,6 +45,9 @@ pub fn document(incident: &Incident) -> Document {
     }
     changes(&mut document, incident);
     whom(&mut document, incident);
+    if let Some(samples) = &incident.samples {
+        samples.clone().bounded(SAMPLED).show(document.section("Who waited for whom"));
+    }
     document
 }
 

@@ -1,3 +1,7 @@
+use pgcalm_trace::report::Missing;
+use pgcalm_trace::report::file_kind::FileKind;
+use pgcalm_trace::why::report::{Cause as Why, KernelThread, LongSyscall, Samples, Share, Stack, Totals};
+
 use super::card;
 use crate::incident::{Cause, Cure, Evidence, Incident, Moment, Stuck, Verdict};
 
@@ -8,6 +12,27 @@ fn stuck(caller: &str, seconds: f64) -> Stuck {
         seconds,
         function: "jbd2_log_wait_commit".to_string(),
         waits_for: Some("ext4 journal (jbd2)".to_string()),
+    }
+}
+
+fn samples() -> Samples {
+    let through = Some("WALWrite".to_string());
+    let frames = vec!["io_schedule".to_string(), "ext4_sync_file".to_string()];
+    let file = FileKind::Wal;
+    let share = Share { cause: Why::WalWrite, file, object: None, through, seconds: 5.0, share: 0.5 };
+    Samples {
+        totals: Totals { seconds: 3, lost_s: 10.0, shares: vec![share], ..Totals::default() },
+        stacks: vec![Stack {
+            role: "walwriter".to_string(),
+            seconds: 2.5,
+            syscall: Some("fdatasync".to_string()),
+            file,
+            cause: Why::WalWrite,
+            frames: frames.clone(),
+        }],
+        kernel_threads: vec![KernelThread { name: "jbd2/sda-8".to_string(), frames }],
+        long_syscalls: vec![LongSyscall { pid: 77, syscall: "futex".to_string(), file, seconds: 2.0, under_way: true }],
+        missing: Vec::new(),
     }
 }
 
@@ -44,6 +69,7 @@ fn incident() -> Incident {
         waits: Vec::new(),
         blocked: Vec::new(),
         stuck: vec![stuck("ext4_sync_file", 8.0), stuck("ext4_create", 6.0)],
+        samples: Some(samples()),
         changes: Vec::new(),
         cure: Cure {
             rule: Some("max-wal-size".to_string()),
@@ -66,17 +92,38 @@ fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
         "commits    ███▁▁·▁███",
         "stalled    ---^^-^---",
         "sudo x  (rule max-wal-size)",
+        "In 3 seconds that were sampled, backends lost 10",
+        "behind WALWrite",
+        "walwriter in fdatasync on WAL",
+        "io_schedule < ext4_sync_file",
+        "jbd2/sda-8 sleeps",
+        "pid 77 is in futex",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let slept = text.lines().find(|line| line.contains("checkpointer")).unwrap();
     assert!(slept.contains("14") && slept.contains("ext4 journal (jbd2)"), "{slept}");
     let html = document.html();
-    for part in ["<h1>Instance 5432 stalled", "/srv/&lt;data&gt;", "usual: 100", "the stall begins at second 3"] {
+    for part in [
+        "jbd2/sda-8 sleeps",
+        "behind WALWrite",
+        "<h1>Instance 5432 stalled",
+        "/srv/&lt;data&gt;",
+        "usual: 100",
+        "the stall begins at second 3",
+    ] {
         assert!(html.contains(part), "{part}\n{html}");
     }
     // One file: nothing is loaded, nothing runs.
     assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("href="), "{html}");
+}
+
+#[test]
+fn a_card_says_why_nothing_was_sampled() {
+    let of = |samples| card::document(&Incident { samples: Some(samples), ..incident() }).text();
+    let missing = vec![Missing { answer: "who".to_string(), reason: "no root".to_string() }];
+    assert!(of(Samples { missing, ..Samples::default() }).contains("Missing: who: no root"));
+    assert!(of(Samples::default()).contains("over before samples"));
 }
 
 #[test]

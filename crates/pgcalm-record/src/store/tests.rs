@@ -53,6 +53,7 @@ fn incident(started_ms: u64, cause: Cause) -> Incident {
         waits: Vec::new(),
         blocked: Vec::new(),
         stuck: Vec::new(),
+        samples: None,
         changes: Vec::new(),
         cure: Cure { rule: None, text: String::new(), command: String::new() },
         timeline: Vec::new(),

@@ -23,7 +23,8 @@ use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{Limits, Reader};
 use pgcalm_record::{place, recorder};
 use pgcalm_testkit::programs::Running;
-use pgcalm_testkit::wait_for;
+use pgcalm_testkit::{need, wait_for};
+use pgcalm_trace::why::report as why;
 use support::Servers;
 
 /// A recorder in a thread, ended when dropped.
@@ -123,6 +124,11 @@ fn sessions_behind_a_lock_are_an_incident_that_names_who_holds_it() {
     // Samples are a second apart, or more.
     assert!(incident.seconds >= 4.0 && incident.ended_by.is_none(), "{incident:#?}");
     assert_eq!(incident.held_sessions, 4);
+    let samples = incident.samples.clone().unwrap();
+    if need::met("what trace why samples", &[need::KERNEL_TYPES]) {
+        let lost = &samples.totals.shares[0];
+        assert_eq!((lost.cause, lost.object.as_deref()), (why::Cause::Lock, Some("relation")), "{samples:#?}");
+    }
     drop(recorder);
     // What was written once is there after the end, the minute before included.
     let incident = pile_ups(directory.path()).remove(0);

@@ -16,6 +16,7 @@ use pgcalm_record::report::card;
 use pgcalm_record::store::Reader;
 use pgcalm_testkit::programs::{Running, give_to_server};
 use pgcalm_testkit::wait_for;
+use pgcalm_trace::why::report::Stack;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::arena::{self, Arena, Setup};
@@ -416,6 +417,8 @@ fn a_session_that_sleeps_in_the_kernel_where_few_commits_are_usual() {
     let incident = incident_of(&arena, |arena| arena.cap(&arena.wal_device, cap));
     assert!(incident.usual_commits_per_second.is_some_and(|usual| usual < 5.0), "{incident:#?}");
     assert!(incident.stuck.iter().any(|one| one.process == "client backend"), "{:#?}", incident.stuck);
+    let of_backend = |stack: &Stack| stack.role == "client backend" && stack.frames.len() > 2;
+    assert!(incident.samples.as_ref().is_some_and(|it| it.stacks.iter().any(of_backend)), "{:#?}", incident.samples);
 }
 
 /// Even load with a checkpoint, autovacuum and a dump beside it is none, for two minutes, or as many as PGCALM_EVEN_MINUTES says.

@@ -95,7 +95,7 @@ pub fn end(end: &End) -> Section {
 }
 
 /// The answers that can't be given.
-fn missing(section: &mut Section, missing: &[Missing]) {
+pub fn missing(section: &mut Section, missing: &[Missing]) {
     for missing in missing {
         section.text(format!("Missing: {}: {}", missing.answer, missing.reason));
     }

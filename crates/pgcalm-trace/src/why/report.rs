@@ -3,10 +3,12 @@
 
 pub(crate) mod view;
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::report::file_kind::FileKind;
-use crate::report::{End, Start};
+use crate::report::{End, Missing, Start};
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +31,7 @@ pub enum Line {
 ///
 /// Kernel functions are those of Linux 6.18; `crates/pgcalm-trace/src/why/stack_class.rs` says how each is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The part of the wait for WAL that full-page images add after a checkpoint's redo point.
@@ -94,7 +96,7 @@ pgcalm_host::names! {
 
 /// A part of the lost time. The shares of one second add up to its lost time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Share {
     /// What was waited for.
     pub cause: Cause,
@@ -226,7 +228,7 @@ pub enum Trigger {
 
 /// A kernel stack in which backends, or processes that they wait for, slept uninterruptibly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Stack {
     /// Whose: a role of the server's processes.
     pub role: String,
@@ -244,7 +246,7 @@ pub struct Stack {
 
 /// A kernel thread in uninterruptible sleep at the end of the second, from /proc/PID/stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct KernelThread {
     /// E.g. `jbd2/loop0-8`.
     pub name: String,
@@ -254,7 +256,7 @@ pub struct KernelThread {
 
 /// A system call of a backend that lasts, or lasted, longer than the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct LongSyscall {
     /// Process id of the backend.
     pub pid: u32,
@@ -291,7 +293,7 @@ pub struct Verdict {
 
 /// Totals of several seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Number of seconds.
     pub seconds: u64,
@@ -341,6 +343,65 @@ impl Totals {
     }
 }
 
+/// What samples of several seconds found, in bounded space.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+pub struct Samples {
+    /// Sums. Commits are not among them where the server's probes were left alone.
+    pub totals: Totals,
+    /// Stacks by time.
+    pub stacks: Vec<Stack>,
+    /// Threads of the kernel that write for others, as they were seen.
+    pub kernel_threads: Vec<KernelThread>,
+    /// System calls, the longest of each process first.
+    pub long_syscalls: Vec<LongSyscall>,
+    /// What they can't tell, and why.
+    pub missing: Vec<Missing>,
+}
+
+/// Entries of a kind that [`Samples`] hold; those with the least time make room.
+const MOST_SAMPLES: usize = 100;
+
+impl Samples {
+    /// Adds a line of the trace.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Start(Start { missing, .. }) | Line::End(End { missing, .. }) => self.missing = missing,
+            Line::Second(second) => self.totals.add(&second),
+            Line::Verdict(verdict) => {
+                for stack in verdict.stacks {
+                    let same = |known: &&mut Stack| Stack { seconds: stack.seconds, ..(*known).clone() } == stack;
+                    match self.stacks.iter_mut().find(same) {
+                        Some(known) => known.seconds += stack.seconds,
+                        None => self.stacks.push(stack),
+                    }
+                }
+                for thread in verdict.kernel_threads {
+                    if !self.kernel_threads.contains(&thread) {
+                        self.kernel_threads.push(thread);
+                    }
+                }
+                self.long_syscalls.extend(verdict.long_syscalls);
+                *self = std::mem::take(self).bounded(MOST_SAMPLES);
+            }
+            Line::Summary(_) => {}
+        }
+    }
+
+    /// So many of each at most, those with the most time.
+    pub fn bounded(mut self, most: usize) -> Self {
+        self.stacks.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        self.long_syscalls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let mut seen = HashSet::new();
+        self.long_syscalls.retain(|call| seen.insert((call.pid, call.syscall.clone(), call.file)));
+        self.stacks.truncate(most);
+        self.long_syscalls.truncate(most);
+        self.kernel_threads.truncate(most);
+        self.totals.shares.truncate(most);
+        self
+    }
+}
+
 /// Computes the parts of the lost time and puts the largest first.
 pub fn finish(shares: &mut [Share], lost_s: f64) {
     for share in shares.iter_mut() {
@@ -360,4 +421,47 @@ pub fn by_cause(shares: &[Share]) -> Vec<(Cause, f64)> {
     }
     sums.sort_by(|a, b| b.1.total_cmp(&a.1));
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_add_up_and_keep_what_took_most_time() {
+        let stack = |number: usize, seconds| Stack {
+            role: "walwriter".to_string(),
+            seconds,
+            syscall: None,
+            file: FileKind::Wal,
+            cause: Cause::WalWrite,
+            frames: vec![number.to_string()],
+        };
+        let call = |seconds| LongSyscall {
+            pid: 7,
+            syscall: "fsync".to_string(),
+            file: FileKind::Wal,
+            seconds,
+            under_way: true,
+        };
+        let thread = KernelThread { name: "jbd2/sda-8".to_string(), frames: vec!["io_schedule".to_string()] };
+        let verdict = |stacks, seconds| {
+            Line::Verdict(Verdict {
+                second: 0,
+                triggers: Vec::new(),
+                cause: None,
+                share: 0.0,
+                stacks,
+                kernel_threads: vec![thread.clone()],
+                long_syscalls: vec![call(seconds)],
+            })
+        };
+        let mut samples = Samples::default();
+        samples.add(verdict((0..2 * MOST_SAMPLES).map(|number| stack(number, 0.1)).collect(), 0.5));
+        samples.add(verdict(vec![stack(3, 0.5), stack(1, 0.2)], 1.5));
+        samples.add(verdict(vec![stack(3, 0.5)], 0.1));
+        assert_eq!((samples.stacks.len(), &samples.stacks[0].frames[0]), (MOST_SAMPLES, &"3".to_string()));
+        assert!((samples.stacks[0].seconds - 1.1).abs() < 1e-9 && (samples.stacks[1].seconds - 0.3).abs() < 1e-9);
+        assert_eq!((samples.kernel_threads, samples.long_syscalls), (vec![thread], vec![call(1.5)]));
+    }
 }

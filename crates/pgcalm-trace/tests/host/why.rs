@@ -193,6 +193,7 @@ fn without_ebpf_samples_tell_of_wal() {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
+            probes: true,
             wal_calls: false,
             connect: None,
         };

@@ -19,6 +19,7 @@ use crate::report::Drops;
 use crate::ring::Events;
 use crate::session::Session;
 use crate::waits::{Activity, ChargeKey};
+use crate::why::Options;
 use crate::why::attribution::{EVENT_CLASS, EVENT_LWLOCK};
 use crate::why::disk_idle::DiskIdle;
 use crate::why::process_samples::{Processes, Sample, Sleep, StackNumbers};
@@ -110,7 +111,7 @@ pub struct Why {
 
 impl Why {
     /// Loads it; `long_call_ns` is the time above which a system call is long.
-    pub fn load(session: &mut Session, long_call_ns: u64, counts_wal_calls: bool) -> anyhow::Result<Self> {
+    pub fn load(session: &mut Session, long_call_ns: u64, options: &Options) -> anyhow::Result<Self> {
         let mut open = skeleton::ModSkelBuilder::default().open(object_storage()).context("open the BPF object why")?;
         session.share(&mut open.maps.server_processes)?;
         let mut address_of = |variable, answer: &str| {
@@ -121,7 +122,9 @@ impl Why {
         };
         let wait_event_pointer =
             address_of("my_wait_event_info", "the server's wait events (which tell a client's delay from others)");
-        let wal_usage_address = address_of("pgWalUsage", "full-page images and WAL bytes");
+        // Without commits it can't be told how much of the wait for WAL is usual.
+        let wal_usage_address =
+            if options.probes { address_of("pgWalUsage", "full-page images and WAL bytes") } else { 0 };
         let constants = open.maps.rodata_data.as_deref_mut().context("the BPF object why has no constants")?;
         constants.wait_event_pointer = wait_event_pointer;
         constants.wal_usage_address = wal_usage_address;
@@ -141,7 +144,7 @@ impl Why {
             skeleton,
             knows_wal: wal_usage_address != 0,
             knows_wait_events: wait_event_pointer != 0,
-            counts_wal_calls,
+            counts_wal_calls: options.wal_calls,
             events,
             processes: Processes::default(),
             stacks: StackNumbers::default(),

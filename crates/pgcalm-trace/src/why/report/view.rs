@@ -2,12 +2,15 @@
 
 use maud::{Markup, PreEscaped, html};
 use pgcalm_render::document::{Block, Column, Section, Table};
-use pgcalm_render::number::{percent, short};
+use pgcalm_render::number::{percent, plural, short};
 
 use crate::report::file_kind::FileKind;
-use crate::report::view::Shown;
+use crate::report::view::{Shown, missing};
 use crate::report::{Start, view};
-use crate::why::report::{Cause, Line, Second, Share, Summary, Totals, Trigger, Verdict, WalSource, by_cause};
+use crate::why::report::{
+    Cause, KernelThread, Line, LongSyscall, Samples, Second, Share, Stack, Summary, Totals, Trigger, Verdict,
+    WalSource, by_cause,
+};
 
 /// Shares below this are summed up.
 const SMALLEST: f64 = 0.005;
@@ -138,7 +141,29 @@ fn on(file: FileKind) -> String {
 
 fn of_verdict(verdict: &Verdict) -> Section {
     let mut section = Section { heading: sentence(verdict), ..Section::default() };
-    for call in &verdict.long_syscalls {
+    proof(&mut section, &verdict.long_syscalls, &verdict.stacks, &verdict.kernel_threads);
+    section
+}
+
+impl Samples {
+    /// Says who waited for whom.
+    pub fn show(&self, section: &mut Section) {
+        let Totals { seconds, lost_s, shares: lost, .. } = &self.totals;
+        if *seconds > 0 {
+            let sampled = plural(*seconds as f64, "second");
+            section.text(format!("In {sampled} that were sampled, backends lost {} s to", short(*lost_s)));
+            section.table(shares(lost, *lost_s));
+        } else if self.missing.is_empty() {
+            section.note("It was over before samples of a second were there.");
+        }
+        proof(section, &self.long_syscalls, &self.stacks, &self.kernel_threads);
+        missing(section, &self.missing);
+    }
+}
+
+/// Calls, stacks, and threads of the kernel.
+fn proof(section: &mut Section, calls: &[LongSyscall], stacks: &[Stack], threads: &[KernelThread]) {
+    for call in calls {
         section.text(format!(
             "pid {} {} {}{}: {} s",
             call.pid,
@@ -149,7 +174,7 @@ fn of_verdict(verdict: &Verdict) -> Section {
         ));
     }
     let frames = |frames: &[String]| frames.iter().take(FRAMES).cloned().collect::<Vec<_>>().join(" < ");
-    for stack in &verdict.stacks {
+    for stack in stacks {
         section.text(format!(
             "{} s {} in {}{} ({}): {}",
             short(stack.seconds),
@@ -160,10 +185,9 @@ fn of_verdict(verdict: &Verdict) -> Section {
             frames(&stack.frames)
         ));
     }
-    for thread in &verdict.kernel_threads {
+    for thread in threads {
         section.text(format!("{} sleeps: {}", thread.name, frames(&thread.frames)));
     }
-    section
 }
 
 fn sums(summary: &Summary) -> Section {

@@ -250,6 +250,7 @@ impl Arena {
         let options = pgcalm_trace::why::Options {
             duration: None,
             threshold: Duration::from_millis(500),
+            probes: true,
             wal_calls: false,
             connect: None,
         };
