@@ -2,15 +2,17 @@
  *
  * small_filesystem.c
  *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, less what
- *	  its segments take.
+ *	  its segments take.  With PG_CALM_SLOW_LOOK a look at it takes 60 ms, in which it waits.
  *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #define SEGMENT_BYTES (1024UL * 1024)
 #define SEGMENTS 64
@@ -26,6 +28,8 @@ statvfs(const char *path, struct statvfs *buffer)
 
 	if (result != 0 || strcmp(path, "pg_wal") != 0 || (directory = opendir(path)) == NULL)
 		return result;
+	if (getenv("PG_CALM_SLOW_LOOK") != NULL)
+		usleep(60000);
 	while ((entry = readdir(directory)) != NULL)
 		used += strlen(entry->d_name) == 24;
 	closedir(directory);

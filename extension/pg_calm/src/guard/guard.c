@@ -29,10 +29,15 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Between looks; with nothing to look at; and after a look that took long, so often its time */
+/*
+ * Between looks; with nothing to look at; and so many times what the last one took of a processor,
+ * but no longer than what WAL can use up meanwhile: well below GUARD_SILENT_MS, after which nobody
+ * waits
+ */
 #define LOOK_INTERVAL_MS 250
 #define OFF_INTERVAL_MS 10000
 #define LOOK_COST_FACTOR 200
+#define LONGEST_INTERVAL_MS 1000
 
 PG_MODULE_MAGIC;
 
@@ -270,10 +275,11 @@ pg_calm_guard_main(Datum argument)
 		}
 		if (start >= next_look)
 		{
+			uint64 used = used_ns();
 			uint64 interval = look(start);
-			uint64 took = monotonic_ms() - start;
 
-			next_look = start + Min(Max(interval, LOOK_COST_FACTOR * took), OFF_INTERVAL_MS);
+			used = (used_ns() - used) * LOOK_COST_FACTOR / 1000000;
+			next_look = start + Max(interval, Min(used, LONGEST_INTERVAL_MS));
 		}
 		pause = Max(next_look - start, 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) pause,

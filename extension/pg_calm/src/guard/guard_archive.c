@@ -21,7 +21,7 @@
 
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
 
-/* Between looks; and so many times what the last one took at least */
+/* Between looks; and so many times what the last one took of a processor at least */
 #define LOOK_INTERVAL_MS 1000
 #define LOOK_COST_FACTOR 100
 
@@ -81,11 +81,11 @@ guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 now_ms)
 		return false;
 	if (now_ms >= next_look_ms)
 	{
-		uint64 took;
+		uint64 used = used_ns();
 
 		known = read_queue(&queue);
-		took = monotonic_ms() - now_ms;
-		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, LOOK_COST_FACTOR * took);
+		used = (used_ns() - used) * LOOK_COST_FACTOR / 1000000;
+		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, used);
 	}
 	*bytes = queue.bytes;
 	*oldest = queue.oldest;

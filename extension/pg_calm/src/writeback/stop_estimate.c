@@ -42,7 +42,7 @@
 /* Buffers whose runs are counted, at most: sorting them takes a few milliseconds */
 #define SAMPLE 16384
 
-/* A count is used again for so long at least, and for so many times as long as it took */
+/* A count is used again for so long at least, and for so many times what it took of a processor */
 #define COUNT_MS 1000
 #define COUNT_PART 100
 
@@ -205,9 +205,11 @@ stop_estimate_seconds(uint64 *dirty_buffers, bool *counted)
 	*counted = began >= next_count_ms;
 	if (*counted)
 	{
+		uint64 used = used_ns();
+
 		count_dirty(&caps, &dirty);
-		next_count_ms = monotonic_ms();
-		next_count_ms += Max(COUNT_MS, (next_count_ms - began) * COUNT_PART);
+		used = (used_ns() - used) * COUNT_PART / 1000000;
+		next_count_ms = monotonic_ms() + Max(COUNT_MS, used);
 	}
 	*dirty_buffers = dirty.buffers;
 	if (!device_is_capped(&caps))
