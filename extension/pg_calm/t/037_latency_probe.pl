@@ -86,7 +86,8 @@ $number = join ' ', ($device >> 8) & 0xfff, ($device & 0xff) | (($device >> 12) 
 write_diskstats();
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 
-is(probes_at(0, 200), 0, 'on a volume with operations to spare nothing is read');
+# so few that a second of them at once, after a pause of this process, does not fill it either
+is(probes_at(0, 50), 0, 'on a volume with operations to spare nothing is read');
 cmp_ok(probes_at(0, 1000), '>', 0, 'on one that is full of writes blocks are read');
 cmp_ok(probes_at(0, 100, 100e6), '>', 0, 'also if bytes are what is used up');
 is(probes_at(500, 500), 0, 'not where others read');
