@@ -257,6 +257,67 @@ test_model(void)
 	check(waiting < 250000, "likewise where others would leave it nothing");
 }
 
+/*
+ * A device that gives a part of what gp3 is told to give: others make 700 operations, the worker
+ * what its share allows, and flushes of WAL take 1 ms, or 6 where nothing is left.  Returns how
+ * often they took 6 in the last minute of two, in percent.
+ */
+static double
+use_device(double part, double others)
+{
+	double slow = 0;
+	double most = gp3.all_iops * part;
+
+	for (int i = 0; i < 480; i++)
+	{
+		double own = output.share.write_iops;
+		bool full = own + others > most;
+
+		if (full)
+			own = Max(most - others, most / 10);
+		input.wal_flushes += 100;
+		input.wal_flush_us += full ? 600000 : 100000;
+		tick(0, full ? most - own : others, own);
+		if (full && i >= 240)
+			slow += 100.0 / 240;
+	}
+	return slow;
+}
+
+static void
+test_given(void)
+{
+	begin(&gp3);
+	tick(0, 700, 0);
+	for (int i = 0; i < 8; i++)
+	{
+		input.wal_flushes += 100;
+		input.wal_flush_us += 100000;
+		tick(0, 700, 0);
+	}
+	check(output.given == 1, "a device gives what it was told to, as long as nobody waits");
+	check(use_device(1, 700) == 0 && output.given == 1, "likewise with the worker at work");
+	check(use_device(0.5, 700) <= 10, "where it gives half, the worker keeps to that");
+	check(output.given >= 0.4 && output.given <= 0.6, "which is known");
+	check(use_device(1, 700) == 0 && output.given == 1, "and is the past once it gives all again");
+	(void) use_device(0.02, 20);
+	check(output.given >= 0.125, "an error is bounded");
+
+	begin(&gp3);
+	use_device(1, 700);
+	(void) use_device(0.5, 1400);
+	check(output.given == 1, "where others use it up the worker does not give way to them");
+	begin(&gp3);
+	use_device(1, 700);
+	for (int i = 0; i < 400; i++)
+	{
+		input.wal_flushes += 100;
+		input.wal_flush_us += 600000;
+		tick(0, 1000, 2000);
+	}
+	check(output.given == 1, "a device that is full has nothing to answer for");
+}
+
 int
 main(void)
 {
@@ -264,6 +325,7 @@ main(void)
 	test_limit();
 	test_gap();
 	test_model();
+	test_given();
 	printf("1..%d\n", tests);
 	return failures == 0 ? 0 : 1;
 }

@@ -19,7 +19,7 @@ pub(super) fn degraded(facts: &Facts) -> Answer {
 }
 
 /// The module's words for a state, and the way out of it.
-const STATES: [(&str, &str); 7] = [
+const STATES: [(&str, &str); 8] = [
     (
         "no cap of the data directory's device is known",
         "set pg_calm.write_iops and pg_calm.write_bandwidth to what the volume allows, or iops and bandwidth if it counts \
@@ -39,6 +39,10 @@ const STATES: [(&str, &str); 7] = [
         "the server's log says why it ended; it is started again after 5 s, if max_worker_processes has a place for it",
     ),
     ("pg_calm.page_map_memory is too small", "double pg_calm.page_map_memory (restart)"),
+    (
+        "the device gives less than pg_calm.iops and pg_calm.bandwidth say",
+        "set them to what the volume allows now: pg_calm keeps to what it sees, but has to try again and again whether there is more",
+    ),
     (
         "circuit breaker: ",
         "pg_calm found that what it does makes commits slower or has far more written, and lets go of it; it tries again less and \

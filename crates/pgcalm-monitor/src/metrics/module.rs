@@ -25,7 +25,7 @@ metrics! {
         Instance |instance| instance.module.as_ref().map(|module| module.degraded.is_some());
     Gauge "pgcalm_module_degraded_state" ["state"]
         "1 for each state that pg_calm_status.degraded names, 0 for the others; state is not_flushed, worker_down, \
-         worker_stuck, no_cap, other_devices, map_full, not_bridged, not_shared, breaker or other"
+         worker_stuck, no_cap, other_devices, map_full, gives_less, not_bridged, not_shared, breaker or other"
         Instance |instance, points| {
             for (state, named) in instance.module.iter().flat_map(super::super::model::module::Module::degraded_states) {
                 points.add(&[state], named);

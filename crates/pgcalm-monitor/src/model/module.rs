@@ -52,13 +52,14 @@ pub struct Module {
 }
 
 /// States that `degraded` can name, and the module's words for them; what fits none is `other`.
-const DEGRADED: [(&str, &str); 9] = [
+const DEGRADED: [(&str, &str); 10] = [
     ("not_flushed", "nothing is flushed: "),
     ("worker_down", "the writeback worker is not running"),
     ("worker_stuck", "the writeback worker does not respond"),
     ("no_cap", "no cap of the data directory's device is known"),
     ("other_devices", "files on other devices than the data directory's"),
     ("map_full", "pg_calm.page_map_memory is too small"),
+    ("gives_less", "the device gives less than"),
     ("not_bridged", "gaps are not bridged"),
     ("not_shared", "the device's budget is not shared"),
     ("breaker", "circuit breaker: "),

@@ -50,6 +50,10 @@
 /* How long pg_calm_status says that the map was full, after it was */
 #define FULL_SHOWN_MS 60000
 
+/* Part of its limits below which a device counts as giving less, and from which it does not */
+#define GIVES_LESS 0.7
+#define GIVES_ALL 0.9
+
 /* Files of the map that one look looks at in order to make room in it */
 #define RECLAIM_FILES 2048
 
@@ -80,7 +84,7 @@
 PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
 
 static KernelFlusher flusher;
-static ControllerOutput control;
+static ControllerOutput control = {.given = 1};
 static DeviceCaps own_caps; /* without regard to others */
 static double flush_rate = INFINITY;
 static bool visited = false;        /* by the kernel's flusher */
@@ -116,6 +120,16 @@ map_was_full(void)
 	return now < shown_until;
 }
 
+/* Whether the device gives less than it was told to; not to be said again and again where it nearly does not */
+static bool
+device_gives_less(void)
+{
+	static bool less = false;
+
+	less = control.given < (less ? GIVES_ALL : GIVES_LESS);
+	return less;
+}
+
 /* All reasons why less is done than the settings ask for, where the view shows them */
 static void
 publish_degraded(void)
@@ -137,6 +151,9 @@ publish_degraded(void)
 	if (map_was_full())
 		appendStringInfoString(
 			&reasons, "; pg_calm.page_map_memory is too small: some pages are not tracked");
+	if (device_gives_less())
+		appendStringInfoString(
+			&reasons, "; the device gives less than pg_calm.iops and pg_calm.bandwidth say");
 
 	if (reasons.len > 0 && strcmp(reasons.data + 2, logged) != 0)
 		ereport(LOG, (errmsg("pg_calm: %s", reasons.data + 2)));
@@ -232,8 +249,9 @@ flusher_visits(uint64 now_ms)
 	left_ms = visited ? left_ms - elapsed_ms : Min(left_ms + elapsed_ms * VISITED_PART, VISIT_MS);
 	if (!control.paced || left_ms <= 0)
 		return false;
-	if (found <= Min(own_caps.all_iops, own_caps.write_iops) * CALM_LOOK_MS / 1000 * FOUND_PART)
-		return visited && control.all_operations >= own_caps.all_iops * FULL_PART;
+	if (found <= Min(own_caps.all_iops, own_caps.write_iops) * control.given * CALM_LOOK_MS / 1000 *
+	                 FOUND_PART)
+		return visited && control.all_operations >= own_caps.all_iops * control.given * FULL_PART;
 	if (!visited)
 		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
 		                                 " pages that waited: the worker pauses",
@@ -253,6 +271,9 @@ control_flushing(uint64 now_ms)
 	                         .write_bytes = flusher.write_bytes,
 	                         .own_operations = flush_started.operations,
 	                         .own_bytes = flush_started.bytes,
+	                         .wal_flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes),
+	                         .wal_flush_us =
+	                             pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
 	                         .unflushed = page_map_unflushed(calm_page_map),
 	                         .flush_rate = flush_rate,
 	                         .dirty = flusher.dirty_bytes,
@@ -274,9 +295,9 @@ control_flushing(uint64 now_ms)
 		control.too_much = input.unflushed * BLCKSZ > control.limit;
 	}
 	targets_limit_pool(input.unflushed, flush_rate, &control);
-	asks_for_reads =
-		control.reads < READS_ENOUGH && (control.all_operations >= own_caps.all_iops * FULL_PART ||
-	                                     control.all_bytes >= own_caps.all_bytes * FULL_PART);
+	asks_for_reads = control.reads < READS_ENOUGH &&
+	                 (control.all_operations >= own_caps.all_iops * control.given * FULL_PART ||
+	                  control.all_bytes >= own_caps.all_bytes * control.given * FULL_PART);
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&control.share) ? 1 : 0);

@@ -18,6 +18,11 @@
  * because of us.  A part is always the worker's, for what it does not flush the kernel or an
  * fsync does, in more operations.  That part grows with what waits beyond the limit.
  *
+ * The limits are what somebody told us, and may be wrong, or may have changed.  Where flushes of
+ * WAL take several times as long as they can, most of what the device does is the worker's, and that
+ * is less than the limits allow, the device gives no more: then all of this is by what it
+ * gives.  What it gives is tried again slowly.
+ *
  * Filling a gap between dirty pages takes bytes and saves an operation.  It is worth it as long
  * as the device has more bytes left than operations, for all who use it: so the longest gap that
  * is filled follows what both are used to.  With enough left of both it is the one that costs as
@@ -48,6 +53,14 @@
  * MOST_SHARE	the same with the pool full, or with WAL waiting for the checkpoint to end.
  * GAP_USED	part of one of the limits that has to be used for gaps to follow it.
  * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
+ * SLOW			times as long as flushes of WAL can take: waiting for a device that has no more to give.
+ * SLOW_FLUSHES	that end in a look, if they are to say how long they can take: as in breaker_law.c.
+ * QUICK_MS		half-life with which that is forgotten, if they take longer all the time.
+ * GIVEN_PART	of what a device gives when it has no more to give that is used of it: below it nobody
+ *				waits.
+ * LEAST_GIVEN	part of the limits that the device is taken to give at least: an error is bounded.
+ * GIVEN_MS		in which what it is taken to give is doubled, up to the limits: less than a second of
+ *				ten is spent on finding out.
  * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
  *				looks of the worker, and as long as a checkpoint's pauses.
  */
@@ -59,6 +72,12 @@
 #define MOST_SHARE 0.6
 #define GAP_USED 0.5
 #define GAP_MS 1000.0
+#define SLOW 3.0
+#define SLOW_FLUSHES 10
+#define QUICK_MS 300000.0
+#define GIVEN_PART 0.9
+#define LEAST_GIVEN 0.125
+#define GIVEN_MS 60000.0
 #define RISE_MS 500.0
 #define FALL_MS 10000.0
 
@@ -70,6 +89,8 @@ static CalmRates all;    /* reads and writes */
 static CalmRates writes; /* of these */
 static CalmRates used;   /* by all, the worker included */
 static double gap = -1;  /* blocks; below 0: none yet */
+static double given = 1; /* part of the limits that the device gives */
+static double quick_us;  /* that a flush of WAL takes where nothing is in its way; 0: not known */
 static ControllerInput last;
 
 static void
@@ -128,6 +149,41 @@ follow_gap(const DeviceCaps *caps, double elapsed_ms)
 	gap = Min(gap, most);
 }
 
+static DeviceCaps
+part_of(const DeviceCaps *caps, double part)
+{
+	DeviceCaps result = *caps;
+
+	result.write_iops *= part;
+	result.write_bytes *= part;
+	result.all_iops *= part;
+	result.all_bytes *= part;
+	return result;
+}
+
+/*
+ * What the device gives of its limits, by what it was used for since the last look, a part of
+ * that by the worker.
+ */
+static void
+follow_given(const ControllerInput *input, double used_part, double own_part, double elapsed_ms)
+{
+	double flushes = (double) input->wal_flushes - (double) last.wal_flushes;
+	double us = ((double) input->wal_flush_us - (double) last.wal_flush_us) / Max(flushes, 1);
+	bool slow = quick_us > 0 && flushes > 0 && us >= SLOW * quick_us;
+
+	if (flushes >= SLOW_FLUSHES && (quick_us <= 0 || us < quick_us))
+		quick_us = us;
+	else if (flushes >= SLOW_FLUSHES)
+		quick_us += (us - quick_us) * (1 - exp2(-elapsed_ms / QUICK_MS));
+
+	if (slow && own_part >= 0.5 && used_part < given)
+		given +=
+			(Max(used_part * GIVEN_PART, LEAST_GIVEN) - given) * (1 - exp2(-elapsed_ms / RISE_MS));
+	else
+		given = Min(given * exp2(elapsed_ms / GIVEN_MS), 1);
+}
+
 /* Begin anew, as after a start */
 void
 controller_forget(void)
@@ -137,12 +193,16 @@ controller_forget(void)
 	memset(&writes, 0, sizeof(writes));
 	memset(&used, 0, sizeof(used));
 	gap = -1;
+	given = 1;
+	quick_us = 0;
 }
 
 void
 controller_follow(const ControllerInput *input, ControllerOutput *output)
 {
-	const DeviceCaps *caps = &input->caps;
+	const DeviceCaps *told = &input->caps;
+	DeviceCaps now = part_of(told, given);
+	const DeviceCaps *caps = &now;
 	double elapsed = (double) input->now_ms - (double) last.now_ms;
 	double rate = input->flush_rate * BLCKSZ;
 	uint64 unflushed = input->unflushed * BLCKSZ;
@@ -150,7 +210,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	double least;
 
 	memset(output, 0, sizeof(*output));
-	output->share = *caps;
+	output->paced = !isinf(caps->all_iops) || !isinf(caps->all_bytes);
 
 	/* counters go back when a device is replaced */
 	if (last.now_ms != 0 && elapsed > 0 && input->operations >= last.operations &&
@@ -172,6 +232,14 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		           elapsed);
 		/* both ways alike: it is for what happens now */
 		follow_use(&used, operations, bytes, RISE_MS, elapsed);
+		if (output->paced)
+			follow_given(
+				input,
+				Max(Max(operations / told->all_iops, bytes / told->all_bytes),
+			        Max(write_operations / told->write_iops, write_bytes / told->write_bytes)) *
+					1000 / elapsed,
+				Max(own_operations / Max(operations, 1), own_bytes / Max(bytes, 1)), elapsed);
+		now = part_of(told, given);
 		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;
@@ -182,6 +250,8 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	else if (gap < 0)
 		gap = even_gap(caps);
 	last = *input;
+	output->share = *caps;
+	output->given = given;
 	output->gap = (uint32) rint(gap);
 
 	/* what the kernel has written meanwhile is still marked, and must not count */
@@ -196,7 +266,6 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		unflushed > output->limit || (input->background != PG_UINT64_MAX &&
 	                                  input->dirty > (double) input->background * HOST_PART);
 
-	output->paced = !isinf(caps->all_iops) || !isinf(caps->all_bytes);
 	if (!output->paced)
 		return;
 	excess = input->wal_waits ? 1 :

@@ -132,6 +132,8 @@ typedef struct ControllerInput
 	uint64 write_bytes;       /* in these */
 	uint64 own_operations;    /* started by the worker, since ever */
 	uint64 own_bytes;         /* in these */
+	uint64 wal_flushes;       /* of all processes, since ever */
+	uint64 wal_flush_us;      /* that they took */
 	uint64 unflushed;         /* marked pages */
 	double flush_rate;        /* at which the device takes them, scattered as they are;
 	                             INFINITY: not known */
@@ -145,6 +147,7 @@ typedef struct ControllerInput
 typedef struct ControllerOutput
 {
 	DeviceCaps share; /* rates that the worker keeps to */
+	double given;     /* part of the limits that the device gives: 1, or less than it was told to */
 	bool paced;       /* ... because others draw on the same budget */
 	uint64 limit;     /* bytes that may wait; more is flushed whatever its age */
 	uint64 full;      /* with which it can't go on */
