@@ -273,7 +273,7 @@ control_flushing(uint64 now_ms)
 		control.full = control.limit + BLCKSZ;
 		control.too_much = input.unflushed * BLCKSZ > control.limit;
 	}
-	targets_limit_pool(input.unflushed, flush_rate, &control);
+	targets_limit_pool(input.unflushed, &own_caps, &control);
 	asks_for_reads =
 		control.reads < READS_ENOUGH && (control.all_operations >= own_caps.all_iops * FULL_PART ||
 	                                     control.all_bytes >= own_caps.all_bytes * FULL_PART);
