@@ -30,6 +30,7 @@ CREATE FUNCTION pg_calm_status(
     OUT dirty_buffers bigint,
     OUT stop_seconds double precision,
     OUT recovery_seconds double precision,
+    OUT replay_rate bigint,
     OUT stop_target_met boolean,
     OUT recovery_target_met boolean,
     OUT target_operations bigint,
@@ -64,11 +65,12 @@ COMMENT ON COLUMN pg_calm_status.wal_flush_time IS 'How long these took, all tog
 COMMENT ON COLUMN pg_calm_status.map_full IS 'Writes that could not be tracked because pg_calm.page_map_memory was used up';
 COMMENT ON COLUMN pg_calm_status.errors IS 'Writeback errors seen by the worker; each ends in PANIC';
 COMMENT ON COLUMN pg_calm_status.worker_pid IS 'Process ID of the writeback worker; null if it is not running';
-COMMENT ON COLUMN pg_calm_status.dirty_buffers IS 'Dirty shared buffers, counted without locks, at most once per second and session';
-COMMENT ON COLUMN pg_calm_status.stop_seconds IS 'Time that a fast stop would take now: dirty buffers and unflushed pages, merged, at the rate that the device takes them; null if no cap is known';
-COMMENT ON COLUMN pg_calm_status.recovery_seconds IS 'Time that recovery would take after a crash now, or a standby to replay what it has replayed since its last restartpoint: WAL since the redo point at the rate of the last crash recovery, the checkpoint at its end included; null if the server has not recovered since it was started';
+COMMENT ON COLUMN pg_calm_status.dirty_buffers IS 'Dirty shared buffers, counted without locks, at most four times per second and session';
+COMMENT ON COLUMN pg_calm_status.stop_seconds IS 'Time that a fast stop would take now: dirty buffers and unflushed pages, neighbours as one operation, at the caps; null if no cap is known';
+COMMENT ON COLUMN pg_calm_status.recovery_seconds IS 'Time that recovery would take after a crash now, or a standby to replay what it has replayed since its last restartpoint: WAL since the redo point at replay_rate, and the checkpoint at its end, halfway between what a stop would write and a page for each block of that WAL; null if the server has not recovered since it was started';
+COMMENT ON COLUMN pg_calm_status.replay_rate IS 'Bytes of WAL per second that the last crash recovery replayed, without the checkpoint at its end; null likewise';
 COMMENT ON COLUMN pg_calm_status.stop_target_met IS 'Whether stop_seconds is no more than pg_calm.stop_target; null if that is 0, or nothing is known';
-COMMENT ON COLUMN pg_calm_status.recovery_target_met IS 'Whether recovery_seconds is no more than pg_calm.recovery_target; null if that is 0, or nothing is known';
+COMMENT ON COLUMN pg_calm_status.recovery_target_met IS 'Whether recovery_seconds, before the first recovery at a replay_rate of 16 MB/s, is no more than pg_calm.recovery_target; null if that is 0';
 COMMENT ON COLUMN pg_calm_status.target_operations IS 'What pg_calm.stop_target costs: operations of dirty buffers that were written for it; some would have been written later in any case';
 COMMENT ON COLUMN pg_calm_status.target_checkpoints IS 'What pg_calm.recovery_target costs: checkpoints that were requested for it';
 

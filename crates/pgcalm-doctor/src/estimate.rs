@@ -1,7 +1,7 @@
 //! How long a fast stop and recovery would take, by facts.
 
 use pgcalm_host::Unknown;
-use pgcalm_postgres::estimate::{Basis, Pending, Replay};
+use pgcalm_postgres::estimate::{Basis, Pending};
 
 use crate::collect::Options;
 use crate::facts::{Cap, Facts};
@@ -46,18 +46,13 @@ pub fn stop(facts: &Facts) -> Result<(f64, Basis), Unknown> {
 /// checkpoint at its end has what is dirty now, also where that WAL is more than there is now.
 pub fn recovery(facts: &Facts, wal_bytes: u64) -> [f64; 2] {
     let standby = facts.server.as_ref().is_some_and(|server| server.in_recovery);
-    pending(facts).unwrap_or_default().recovery(wal_bytes, replay(facts), standby)
+    pending(facts).unwrap_or_default().recovery(wal_bytes, replay_rate(facts), standby)
 }
 
-/// How fast the last recovery was.
-pub(crate) fn replay(facts: &Facts) -> Replay {
-    let server = facts.server.as_ref();
-    // What pg_calm tells is for the WAL that there is now.
-    let now = server.and_then(|server| server.wal_since_redo_bytes).filter(|bytes| *bytes > 0);
-    let told = server.and_then(|server| server.pg_calm.as_ref()?.recovery_seconds).filter(|seconds| *seconds > 0.0);
-    let of_module = now.zip(told).map(|(bytes, seconds)| Replay::WithCheckpoint(bytes as f64 / seconds));
-    let of_log = || facts.host.as_ref()?.replay_bytes_per_second.map(Replay::Redo);
-    of_module.or_else(of_log).unwrap_or(Replay::Unknown)
+/// How fast the last recovery replayed WAL.
+pub(crate) fn replay_rate(facts: &Facts) -> Option<f64> {
+    let of_module = facts.server.as_ref().and_then(|server| server.pg_calm.as_ref()?.replay_bytes_per_second);
+    of_module.or_else(|| facts.host.as_ref()?.replay_bytes_per_second).filter(|rate| *rate > 0.0)
 }
 
 /// Both, as far as they are known.

@@ -385,9 +385,9 @@ pub struct PgCalm {
     /// What a fast stop would take; null if no cap is known.
     #[serde(default)]
     pub stop_seconds: Option<f64>,
-    /// What recovery after a crash would take; null if the server has not recovered since it was started.
+    /// WAL that the last crash recovery replayed per second; null if the server has not recovered since it was started.
     #[serde(default)]
-    pub recovery_seconds: Option<f64>,
+    pub replay_bytes_per_second: Option<f64>,
     /// Checkpoints that its reports still have.
     pub checkpoints: u64,
     /// Those of them that WAL started.

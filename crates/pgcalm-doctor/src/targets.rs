@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pgcalm_host::{Failure, HostRoot, Unknown};
-use pgcalm_postgres::estimate::Replay;
 
 use crate::collect::{self, Options};
 use crate::estimate;
@@ -55,10 +54,7 @@ pub fn run(root: &HostRoot, options: &Options, age: Duration, wal_bytes: u64) ->
     };
     let observed = wal::read(root, &range)?;
 
-    let replay = match estimate::replay(&facts) {
-        Replay::WithCheckpoint(rate) | Replay::Redo(rate) => Some(rate).filter(|rate| *rate > 0.0),
-        Replay::Unknown => None,
-    };
+    let replay = estimate::replay_rate(&facts);
     let has_images = read::is_on(server, "full_page_writes").map_err(told)?;
     let image_bytes = match observed.images {
         _ if !has_images => 0.0,
@@ -70,6 +66,7 @@ pub fn run(root: &HostRoot, options: &Options, age: Duration, wal_bytes: u64) ->
         write_iops: pending.write_iops.map(|iops| iops.max(1) as f64),
         write_bandwidth: pending.write_bandwidth.map(|bytes| bytes.max(1) as f64),
         block_bytes: pending.block_bytes as f64,
+        shared_buffers: pending.shared_buffers as f64,
         wal_rate: observed.wal_bytes.saturating_sub(observed.image_bytes) as f64 / observed.seconds,
         image_bytes,
         replay_rate: (!server.in_recovery).then(|| replay.unwrap_or(SLOWEST_REPLAY)),

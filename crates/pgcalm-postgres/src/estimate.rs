@@ -17,7 +17,7 @@ pub const BUFFERCACHE_SCHEMA: &str = "(SELECT quote_ident(nspname) FROM pg_exten
 /// How an estimate was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// By pg_calm: what would be merged is counted, at the rate that the device has taken.
+    /// By pg_calm: what would be merged is counted.
     Measured,
     /// Dirty buffers are counted, and each page is an operation at the caps that are known.
     FromCaps,
@@ -34,17 +34,6 @@ impl Basis {
             Self::UpperBound => "upper bound",
         }
     }
-}
-
-/// Bytes of WAL per second of the last crash recovery.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Replay {
-    /// Until the server took writes, the checkpoint at the end included, as pg_calm counts it.
-    WithCheckpoint(f64),
-    /// Redo alone, as the server's log tells.
-    Redo(f64),
-    /// Nobody has told.
-    Unknown,
 }
 
 /// What a fast stop would have to write.
@@ -82,16 +71,13 @@ impl Pending {
         Some((slower, if self.dirty_buffers.is_some() { Basis::FromCaps } else { Basis::UpperBound }))
     }
 
-    /// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most: replay, and the checkpoint
-    /// without pauses for which the server then waits (PostgreSQL: `PerformRecoveryXLogAction`, `CHECKPOINT_END_OF_RECOVERY` of
-    /// `CreateCheckPoint`), unless the rate has it in it, or nothing is known of the device's. A standby that starts makes none.
-    pub fn recovery(&self, wal_bytes: u64, replay: Replay, standby: bool) -> [f64; 2] {
-        let (rates, counted) = match replay {
-            Replay::WithCheckpoint(rate) if rate > 0.0 => ([rate; 2], true),
-            Replay::Redo(rate) if rate > 0.0 => ([rate; 2], false),
-            _ => (REPLAY_RATES, false),
-        };
-        let checkpoint = if counted || standby { [0.0; 2] } else { self.last_checkpoint(wal_bytes) };
+    /// Seconds of recovery after a crash with so much WAL since the redo point, at least and at most: replay, at bytes per second of
+    /// the last one if that is known, and the checkpoint without pauses for which the server then waits (PostgreSQL:
+    /// `PerformRecoveryXLogAction`, `CHECKPOINT_END_OF_RECOVERY` of `CreateCheckPoint`), unless nothing is known of the device's rate.
+    /// A standby that starts makes none. `pg_calm_status.recovery_seconds` is the middle.
+    pub fn recovery(&self, wal_bytes: u64, replay_rate: Option<f64>, standby: bool) -> [f64; 2] {
+        let rates = replay_rate.filter(|rate| *rate > 0.0).map_or(REPLAY_RATES, |rate| [rate; 2]);
+        let checkpoint = if standby { [0.0; 2] } else { self.last_checkpoint(wal_bytes) };
         [0, 1].map(|end| wal_bytes as f64 / rates[end] + checkpoint[end])
     }
 
@@ -162,9 +148,9 @@ mod tests {
     #[test]
     fn recovery_is_a_range_unless_the_rate_is_known() {
         let pending = Pending::default();
-        assert_eq!(pending.recovery(512_000_000, Replay::Redo(64e6), false), [8.0, 8.0]);
-        assert_eq!(pending.recovery(512_000_000, Replay::Unknown, false), [2.0, 32.0]);
-        assert_eq!(pending.recovery(512_000_000, Replay::Redo(0.0), false), [2.0, 32.0]);
+        assert_eq!(pending.recovery(512_000_000, Some(64e6), false), [8.0, 8.0]);
+        assert_eq!(pending.recovery(512_000_000, None, false), [2.0, 32.0]);
+        assert_eq!(pending.recovery(512_000_000, Some(0.0), false), [2.0, 32.0]);
     }
 
     #[test]
@@ -177,7 +163,7 @@ mod tests {
             write_iops: Some(100),
             ..Pending::default()
         };
-        let recovery = |pending: Pending, pages: u64| pending.recovery(pages * 8000, Replay::Redo(8e6), false);
+        let recovery = |pending: Pending, pages: u64| pending.recovery(pages * 8000, Some(8e6), false);
         // What a stop would write, and flushed pages that WAL has as a whole.
         assert_eq!(recovery(pending, 3000), [3.0 + 10.0, 3.0 + 31.0]);
         // Compressed, or not the first change.
@@ -194,12 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_may_have_the_last_checkpoint_in_it_and_standbys_make_none() {
+    fn standbys_make_no_last_checkpoint() {
         let pending =
             Pending { dirty_buffers: Some(900), block_bytes: 8000, write_iops: Some(100), ..Pending::default() };
-        assert_eq!(pending.recovery(8_000_000, Replay::WithCheckpoint(8e6), false), [1.0; 2]);
-        assert_eq!(pending.recovery(8_000_000, Replay::Redo(8e6), true), [1.0; 2]);
-        assert_eq!(pending.recovery(8_000_000, Replay::Redo(8e6), false), [10.0; 2]);
+        assert_eq!(pending.recovery(8_000_000, Some(8e6), true), [1.0; 2]);
+        assert_eq!(pending.recovery(8_000_000, Some(8e6), false), [10.0; 2]);
     }
 
     #[test]

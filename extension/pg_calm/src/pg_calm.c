@@ -160,6 +160,7 @@ start_shared_memory(void)
 		shared->caps.all_iops = INFINITY;
 		shared->caps.all_bytes = INFINITY;
 		shared->caps.io_size = 1024 * 1024;
+		shared->given = 1;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
 		for (int i = 0; i < sizeof(CalmCounters) / sizeof(pg_atomic_uint64); i++)

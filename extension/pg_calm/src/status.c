@@ -93,10 +93,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	ViewRow row = {0};
 	TupleDesc tupdesc;
 	int32 worker_pid = (int32) pg_atomic_read_u32(&calm_shared->worker_pid);
-	uint64 dirty_buffers;
-	double stop_seconds;
-	double recovery_seconds;
-	bool counted;
+	StopEstimate stop;
 	const char *degraded;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -106,6 +103,7 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	copy->caps = calm_shared->caps;
 	copy->max_gap = calm_shared->max_gap;
 	copy->caps_known = calm_shared->caps_known;
+	copy->replay_rate = calm_shared->replay_rate;
 	memcpy(copy->degraded, calm_shared->degraded, sizeof(copy->degraded));
 	SpinLockRelease(&calm_shared->lock);
 
@@ -135,13 +133,13 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	put_count(&row, &calm_page_map->full.value);
 	put_count(&row, &calm_shared->error_latch.errors);
 	row_put(&row, worker_pid != 0, Int32GetDatum(worker_pid));
-	stop_seconds = stop_estimate_seconds(&dirty_buffers, &counted);
-	recovery_seconds = recovery_estimate_seconds();
-	row_put(&row, true, Int64GetDatum((int64) dirty_buffers));
-	put_seconds(&row, stop_seconds);
-	put_seconds(&row, recovery_seconds);
-	put_met(&row, stop_seconds, calm_stop_target);
-	put_met(&row, recovery_seconds, calm_recovery_target);
+	stop_estimate(&stop);
+	row_put(&row, true, Int64GetDatum((int64) stop.dirty_buffers));
+	put_seconds(&row, stop.seconds);
+	put_seconds(&row, recovery_estimate_seconds(&stop, copy->replay_rate));
+	put_rate(&row, copy->replay_rate > 0 ? copy->replay_rate : INFINITY);
+	put_met(&row, stop.seconds, calm_stop_target);
+	put_met(&row, recovery_estimate_seconds(&stop, targets_replay_rate()), calm_recovery_target);
 	put_count(&row, &counters->target_operations);
 	put_count(&row, &counters->target_checkpoints);
 	Assert(row.columns == tupdesc->natts);

@@ -115,7 +115,7 @@ $node->safe_psql('postgres', 'UPDATE t SET n = n + 1');
 set_target('recovery_target', '1s');
 ok(wait_for(sub { checkpoints_begun() > $begun }), 'a recovery target has a checkpoint begin');
 is(status_of($node)->{target_checkpoints}, 1, 'it is counted');
-is(status_of($node)->{recovery_target_met}, undef, 'without a rate of replay nothing is known');
+isnt(status_of($node)->{recovery_target_met}, undef, 'without a rate of replay a low one counts');
 # by time it would take an hour, by max_wal_size some GB
 write_wal($node);
 ok(wait_for(sub { checkpoints_completed($node) > $completed }),

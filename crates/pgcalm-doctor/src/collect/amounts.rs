@@ -12,8 +12,8 @@ pub(crate) struct Amounts {
     pub dirty_buffers: Option<u64>,
     /// `pg_calm_status.stop_seconds`.
     pub stop_seconds: Option<f64>,
-    /// `pg_calm_status.recovery_seconds`.
-    pub recovery_seconds: Option<f64>,
+    /// `pg_calm_status.replay_rate`.
+    pub replay_rate: Option<f64>,
     /// WAL since the redo point.
     pub wal_since_redo_bytes: Option<u64>,
     /// Buffers that the checkpointer has written since its statistics were reset.
@@ -47,11 +47,11 @@ impl Amounts {
         let module = if row.get(3) { module_schema(client)? } else { None };
         let (summary, view): (Option<String>, Option<String>) = (row.get(1), row.get(2));
         if let Some(schema) = module {
-            let sql = format!("SELECT dirty_buffers, stop_seconds, recovery_seconds FROM {schema}.pg_calm_status");
+            let sql = format!("SELECT dirty_buffers, stop_seconds, replay_rate::float8 FROM {schema}.pg_calm_status");
             let row = client.query_one(&sql, &[])?;
             amounts.dirty_buffers = unsigned(row.get(0));
             amounts.stop_seconds = row.get(1);
-            amounts.recovery_seconds = row.get(2);
+            amounts.replay_rate = row.get(2);
         } else if let Some(schema) = summary {
             let sql = format!("SELECT buffers_dirty::int8 FROM {schema}.pg_buffercache_summary()");
             amounts.dirty_buffers = unsigned(client.query_one(&sql, &[])?.get(0));
@@ -71,7 +71,7 @@ impl Amounts {
         server.wal_since_redo_bytes = self.wal_since_redo_bytes;
         if let Some(calm) = &mut server.pg_calm {
             calm.stop_seconds = self.stop_seconds;
-            calm.recovery_seconds = self.recovery_seconds;
+            calm.replay_bytes_per_second = self.replay_rate;
         }
     }
 }

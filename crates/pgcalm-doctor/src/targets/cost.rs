@@ -5,15 +5,16 @@
 //! dirty that were changed since they were passed by, which is up to t ago. Both follow from the curve (`curve.rs`).
 //!
 //! A stop target has rounds as long as what is dirty is written in that time. A recovery target has checkpoints as far apart as WAL of
-//! one and its completion is replayed in that time; each page that is changed puts an image into that WAL, once.
+//! one and its completion is replayed in that time, and a page for each block of it written in the checkpoint at the end; each page
+//! that is changed puts an image into that WAL, once.
 
 use super::curve::{Curve, Point};
 use super::report::Cost;
 
 /// Part of a target that pg_calm aims at, and its limits of checkpoints: `targets.c`.
 pub(super) const PART: f64 = 0.8;
-const LEAST_SEGMENTS: f64 = 4.0;
-const LEAST_INTERVAL: f64 = 30.0;
+const LEAST_SEGMENTS: f64 = 2.0;
+const LEAST_INTERVAL: f64 = 10.0;
 
 /// What is offered of targets.
 const TARGETS: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
@@ -34,6 +35,8 @@ pub(super) struct Model {
     pub write_iops: Option<f64>,
     pub write_bandwidth: Option<f64>,
     pub block_bytes: f64,
+    /// That many pages are dirty at most when replay has ended.
+    pub shared_buffers: f64,
     /// WAL without images, per second.
     pub wal_rate: f64,
     /// Of a page.
@@ -127,16 +130,21 @@ impl Model {
         let Some(rate) = self.replay_rate else { return Vec::new() };
         // At most, where rounds are longer than what is known.
         let longer = |cost: &Cost, point: &Point| cost.round_seconds / point.seconds;
-        let takes = |point: &Point| self.wal(point) * (1.0 + self.completion_target) / rate;
+        let page = self.device_seconds(1.0, 1.0).unwrap_or(0.0);
+        let recovery = |wal: f64| wal / rate + page * (wal / self.block_bytes).min(self.shared_buffers);
+        let wal = |seconds: f64| {
+            (seconds / (1.0 / rate + page / self.block_bytes)).max((seconds - page * self.shared_buffers) * rate)
+        };
+        let takes = |point: &Point, longer: f64| recovery(self.wal(point) * (1.0 + self.completion_target) * longer);
         let (now, point) = self.cost(None, (f64::INFINITY, false));
-        let mut costs = vec![Cost { takes_seconds: takes(&point) * longer(&now, &point), ..now }];
+        let mut costs = vec![Cost { takes_seconds: takes(&point, longer(&now, &point)), ..now }];
         for target in offered(costs[0].takes_seconds) {
-            let bytes = self.between(PART * target * rate).max(LEAST_SEGMENTS * self.segment_bytes);
+            let bytes = self.between(wal(PART * target)).max(LEAST_SEGMENTS * self.segment_bytes);
             let (round, or_longer) = self.round_of_wal(bytes);
             let (cost, point) = self.cost(Some(*target), (round.max(LEAST_INTERVAL), or_longer));
-            let takes_seconds = takes(&point) * longer(&cost, &point);
+            let takes_seconds = takes(&point, longer(&cost, &point));
             // At least: no other page is changed in what is not known.
-            let least = takes(&Point { seconds: cost.round_seconds, ..point });
+            let least = takes(&Point { seconds: cost.round_seconds, ..point }, 1.0);
             let possible = cost.possible && least <= *target;
             costs.push(Cost { takes_seconds, possible, ..cost });
         }
@@ -208,17 +216,19 @@ mod tests {
     fn a_recovery_target_has_checkpoints_before_there_is_too_much_wal() {
         let costs = model().recovery();
         near(costs[0].takes_seconds, 2.0 * 100.8e6 / 10e6);
+        // With all of 100 shared buffers written at the end.
+        near(Model { shared_buffers: 100.0, ..model() }.recovery()[0].takes_seconds, 20.16 + 5.0);
         let of = |target| costs.iter().find(|cost| cost.target_seconds == Some(target)).unwrap();
-        // Of 80 MB half until the next one begins, images of all 100 blocks among them; but no more often than each 30 s.
+        // Of 80 MB half until the next one begins, images of all 100 blocks among them; but no more often than each 10 s.
         near(of(10.0).round_seconds, 39.2);
         near(of(10.0).pages_per_s, 100.0 / 39.2);
         near(of(10.0).image_bytes_per_s, 800_000.0 / 39.2);
-        assert!(of(10.0).possible && !of(5.0).possible && of(30.0).as_now);
-        assert_eq!(of(5.0).round_seconds, 30.0);
+        assert!(of(5.0).possible && !of(2.0).possible && of(30.0).as_now);
+        assert_eq!(of(2.0).round_seconds, 10.0);
         // Nor where only the first 15 s are known: 30 MB, and images at least of what these have changed.
         let known = Curve(model().curve.0[..60].to_vec());
         let costs = Model { curve: known, checkpoint_timeout: 30.0, ..model() }.recovery();
-        assert_eq!(costs.iter().filter(|cost| cost.possible).count(), 3, "{costs:?}");
+        assert_eq!(costs.iter().filter(|cost| cost.possible).count(), 4, "{costs:?}");
         assert_eq!(Model { replay_rate: None, ..model() }.recovery(), []);
     }
 

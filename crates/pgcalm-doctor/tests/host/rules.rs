@@ -297,15 +297,14 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             f.host.as_mut().unwrap().grace.as_mut().unwrap().stop_seconds = Some(1.0);
         }),
         facts("recovery-longer-than-start", |f| recover(f, 65.0)),
-        // A standby makes no checkpoint then, and what pg_calm tells has it in it.
+        // A standby makes no checkpoint then, and what pg_calm tells of the rate counts.
         facts("recovery-longer-than-start", |f| {
             recover(f, 64.0);
             server(f).in_recovery = true;
         }),
         facts("recovery-longer-than-start", |f| {
-            recover(f, 64.0);
-            server(f).wal_since_redo_bytes = Some(16 * MIB);
-            calm(f).recovery_seconds = Some(1.0);
+            recover(f, 67.0);
+            calm(f).replay_bytes_per_second = Some(15.0 * MIB as f64);
         }),
         facts("init-sync-method", |f| f.host.as_mut().unwrap().data_files = Some(10_000)),
         facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024).to_string())),

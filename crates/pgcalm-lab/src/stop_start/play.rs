@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use fastrand::Rng;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_postgres::estimate::{self, Pending, Replay};
+use pgcalm_postgres::estimate::{self, Pending};
 use pgcalm_volume::limits::Allowance;
 use serde_json::Value;
 
@@ -163,7 +163,7 @@ impl Play<'_> {
         };
         let until = epoch();
         let times = Times { load: (from, until), ready: ready.is_some().then_some((ready_from, until)) };
-        let (told, without_module) = self.estimates(kind)?;
+        let (told, without_module, target_met) = self.estimates(kind)?;
 
         let logged = self.scene.server.log().len();
         self.load.heed(Demand::CutOff, DAY)?;
@@ -198,7 +198,7 @@ impl Play<'_> {
             self.limits = self.arena.devices.limit(self.arena.contest, self.contestant)?;
         }
         let load_s = until - from;
-        Ok((Round { kind, load_s, told, without_module, took_s, redo_s, start_s, ready }, times))
+        Ok((Round { kind, load_s, told, without_module, target_met, took_s, redo_s, start_s, ready }, times))
     }
 
     /// Starts the server and tells how long it took until it takes connections.
@@ -222,17 +222,19 @@ impl Play<'_> {
         self.scene.server.log().get(length..).unwrap_or_default().to_string()
     }
 
-    /// What pgcalm tells of this server, and what it would tell without the module.
-    fn estimates(&self, kind: Kind) -> anyhow::Result<(Option<Estimate>, Option<Estimate>)> {
+    /// What pgcalm tells of this server, what it would tell without the module, and whether pg_calm sees its target met.
+    fn estimates(&self, kind: Kind) -> anyhow::Result<(Option<Estimate>, Option<Estimate>, Option<bool>)> {
         let Arena { contest, stage, devices, .. } = *self.arena;
         let server: &Server = &self.scene.server;
         let mut client = connect(server.address().0)?;
-        let of_module: Option<f64> = match self.contestant.module {
+        let (of_module, target_met): (Option<f64>, Option<bool>) = match self.contestant.module {
             true => {
-                let column = if kind == Kind::Stop { "stop_seconds" } else { "recovery_seconds" };
-                client.query_one(&format!("select {column} from pg_calm_status"), &[])?.get(0)
+                let what = if kind == Kind::Stop { "stop" } else { "recovery" };
+                let sql = format!("select {what}_seconds, {what}_target_met from pg_calm_status");
+                let row = client.query_one(&sql, &[])?;
+                (row.get(0), row.get(1))
             }
-            false => None,
+            false => (None, None),
         };
         let told = of_module.map(|seconds| Estimate::new([seconds; 2], "measured"));
         let row = client.query_one(
@@ -262,15 +264,13 @@ impl Play<'_> {
         let without = match kind {
             Kind::Stop => pending.stop().map(|(seconds, basis)| Estimate::new([seconds; 2], basis.name())),
             Kind::Kill => {
-                let (replay, basis) = match estimate::replay_rate(&server.log()) {
-                    Some(rate) => (Replay::Redo(rate), "last recovery"),
-                    None => (Replay::Unknown, "range"),
-                };
-                Some(Estimate::new(pending.recovery(unsigned(row.get(0)), replay, false), basis))
+                let rate = estimate::replay_rate(&server.log());
+                let basis = if rate.is_some() { "last recovery" } else { "range" };
+                Some(Estimate::new(pending.recovery(unsigned(row.get(0)), rate, false), basis))
             }
         };
         // Where the module does not know, doctor and top say what they find without it.
-        Ok((told.or_else(|| without.clone()), without))
+        Ok((told.or_else(|| without.clone()), without, target_met))
     }
 
     /// `pgcalm ready-to-stop`, as a hook before a stop runs it.

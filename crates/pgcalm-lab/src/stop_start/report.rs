@@ -82,6 +82,8 @@ pub struct Round {
     pub told: Option<Estimate>,
     /// What it would have told without the module; null likewise.
     pub without_module: Option<Estimate>,
+    /// Whether pg_calm said just before that its target would be met; null without one.
+    pub target_met: Option<bool>,
     /// How long it took: a stop from the signal to the postmaster's end, recovery from the start to the first connection.
     pub took_s: f64,
     /// Redo alone, as the server's log tells; null if there was none.
@@ -137,6 +139,8 @@ pub struct Accuracy {
     pub target_s: Option<f64>,
     /// How many took no longer than that; null without a target.
     pub within_target: Option<u32>,
+    /// How many took longer, as pg_calm had said; null likewise.
+    pub beyond_as_said: Option<u32>,
 }
 
 pgcalm_host::names! { pub fn name(Kind): Stop "stop", Kill "recovery" }
@@ -182,7 +186,7 @@ impl Accuracy {
             (told / took).max(took / told)
         });
         let far = ratios.clone().filter(|ratio| *ratio > 2.0).count();
-        let within = |target: f64| rounds.iter().filter(|round| round.took_s <= target).count() as u32;
+        let count = |holds: &dyn Fn(&Round) -> bool| rounds.iter().filter(|round| holds(round)).count() as u32;
         Self {
             rounds: rounds.len() as u32,
             told: told.len() as u32,
@@ -190,7 +194,9 @@ impl Accuracy {
             worst_ratio: ratios.reduce(f64::max),
             within_twice: (told.len() - far) as u32,
             target_s,
-            within_target: target_s.map(within),
+            within_target: target_s.map(|target| count(&|round| round.took_s <= target)),
+            beyond_as_said: target_s
+                .map(|target| count(&|round| round.took_s > target && round.target_met == Some(false))),
         }
     }
 }
@@ -221,7 +227,18 @@ pub(super) mod tests {
         let estimate = Some(Estimate::new(told, "measured"));
         let without_module = Some(Estimate::new([40.0; 2], "from caps"));
         let ready = None;
-        Round { kind, load_s: 9.0, told: estimate, without_module, took_s, redo_s: None, start_s: None, ready }
+        let target_met = Some(took_s < 11.0);
+        Round {
+            kind,
+            load_s: 9.0,
+            told: estimate,
+            without_module,
+            target_met,
+            took_s,
+            redo_s: None,
+            start_s: None,
+            ready,
+        }
     }
 
     pub(crate) fn report() -> Report {
@@ -257,6 +274,7 @@ pub(super) mod tests {
         let contestant = report().contestants.remove(0);
         let stops = &contestant.stops;
         assert_eq!((stops.rounds, stops.told, stops.within_twice, stops.within_target), (3, 3, 2, Some(2)));
+        assert_eq!(stops.beyond_as_said, Some(1));
         assert!((stops.median_error_percent.unwrap() - 75.0).abs() < 1e-9, "{stops:?}");
         assert_eq!(stops.worst_ratio, Some(4.0));
         let kills = &contestant.kills;

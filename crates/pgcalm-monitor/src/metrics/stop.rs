@@ -9,6 +9,6 @@ metrics! {
         Instance |instance| instance.stop.as_ref().and_then(|stop| stop.stop_seconds);
     Gauge "pgcalm_recovery_seconds" []
         "Estimate of recovery after a crash now, at most: WAL since the redo point, at the rate of replay that pg_calm has seen, \
-         or at 16 MB/s and with the checkpoint at its end"
+         or at 16 MB/s, and with the checkpoint at its end"
         Instance |instance| instance.stop.as_ref().and_then(|stop| stop.recovery_most_seconds);
 }

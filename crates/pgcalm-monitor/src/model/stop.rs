@@ -1,7 +1,7 @@
 //! How long a fast stop, and recovery after a crash, would take now.
 
 use pgcalm_host::instance::Role;
-use pgcalm_postgres::estimate::{Basis, Pending, Replay};
+use pgcalm_postgres::estimate::{Basis, Pending};
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Instance, Memory, ServerRole};
@@ -29,7 +29,7 @@ pub struct Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopBasis {
-    /// By pg_calm, merged, at the rate that the volume has taken.
+    /// By pg_calm, merged.
     Measured,
     /// Pages are counted, each an operation at the cap.
     FromCaps,
@@ -78,7 +78,7 @@ impl Stop {
             Some(seconds) => Some([seconds; 2]),
             None => {
                 let standby = instance.role == Some(ServerRole::Standby);
-                wal.map(|bytes| pending.recovery(bytes, Replay::Unknown, standby))
+                wal.map(|bytes| pending.recovery(bytes, None, standby))
             }
         };
         stop.recovery_least_seconds = range.map(|range| range[0]);

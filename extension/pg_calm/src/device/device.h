@@ -75,6 +75,19 @@ device_seconds(const DeviceCaps *caps, double operations, double bytes)
 	return Max(operations / caps->write_iops, bytes / caps->write_bytes);
 }
 
+/* A part of all its budgets; none stays none */
+static inline DeviceCaps
+device_part(const DeviceCaps *caps, double part)
+{
+	DeviceCaps result = *caps;
+
+	result.write_iops *= part;
+	result.write_bytes *= part;
+	result.all_iops *= part;
+	result.all_bytes *= part;
+	return result;
+}
+
 static inline bool
 device_is_capped(const DeviceCaps *caps)
 {

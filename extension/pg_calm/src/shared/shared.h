@@ -97,6 +97,7 @@ typedef struct CalmShared
 	slock_t lock; /* protects what follows */
 	DeviceCaps caps;
 	uint32 max_gap;            /* gaps bridged at present, in blocks */
+	double given;              /* part of caps that the device gives */
 	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
 	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known; only the worker sets it, and

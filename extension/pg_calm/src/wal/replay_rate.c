@@ -3,8 +3,8 @@
  * replay_rate.c
  *	  How fast crash recovery has replayed WAL.
  *
- * What counts is how long the server was away: so the time is that until it takes writes, the
- * checkpoint at the end of recovery included.  A standby replays as fast as WAL comes, which tells
+ * The time is that until replay has ended.  The checkpoint that follows takes what it has to write,
+ * whatever there was of WAL (stop_estimate.c).  A standby replays as fast as WAL comes, which tells
  * nothing.
  *
  *-------------------------------------------------------------------------
@@ -25,6 +25,7 @@ replay_rate_tick(uint64 now_ms)
 	static bool over = false;
 	static XLogRecPtr from = InvalidXLogRecPtr;
 	static uint64 since_ms = 0;
+	static XLogRecPtr seen = InvalidXLogRecPtr;
 	RecoveryState state;
 	XLogRecPtr replayed;
 
@@ -38,15 +39,16 @@ replay_rate_tick(uint64 now_ms)
 		bool crc_ok;
 		ControlFileData *control = get_controlfile(DataDir, &crc_ok);
 
-		from = control->checkPointCopy.redo;
+		from = seen = control->checkPointCopy.redo;
 		since_ms = now_ms;
 		pfree(control);
 	}
 	/* none as long as nothing was replayed */
 	replayed = GetXLogReplayRecPtr(NULL);
-	if (state == RECOVERY_STATE_ARCHIVE || from == InvalidXLogRecPtr || replayed <= from ||
+	if (state == RECOVERY_STATE_ARCHIVE || from == InvalidXLogRecPtr || replayed <= seen ||
 	    now_ms <= since_ms)
 		return;
+	seen = replayed;
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->replay_rate = (double) (replayed - from) * 1000 / (now_ms - since_ms);
 	SpinLockRelease(&calm_shared->lock);

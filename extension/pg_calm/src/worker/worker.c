@@ -85,7 +85,8 @@ PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
 
 static KernelFlusher flusher;
 static ControllerOutput control = {.given = 1};
-static DeviceCaps own_caps; /* without regard to others */
+static DeviceCaps own_caps;   /* without regard to others */
+static DeviceCaps given_caps; /* of these, what the device gives */
 static double flush_rate = INFINITY;
 static bool visited = false;        /* by the kernel's flusher */
 static bool asks_for_reads = false; /* the volume is full, and hardly anybody reads */
@@ -249,9 +250,8 @@ flusher_visits(uint64 now_ms)
 	left_ms = visited ? left_ms - elapsed_ms : Min(left_ms + elapsed_ms * VISITED_PART, VISIT_MS);
 	if (!control.paced || left_ms <= 0)
 		return false;
-	if (found <= Min(own_caps.all_iops, own_caps.write_iops) * control.given * CALM_LOOK_MS / 1000 *
-	                 FOUND_PART)
-		return visited && control.all_operations >= own_caps.all_iops * control.given * FULL_PART;
+	if (found <= Min(given_caps.all_iops, given_caps.write_iops) * CALM_LOOK_MS / 1000 * FOUND_PART)
+		return visited && control.all_operations >= given_caps.all_iops * FULL_PART;
 	if (!visited)
 		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
 		                                 " pages that waited: the worker pauses",
@@ -294,10 +294,11 @@ control_flushing(uint64 now_ms)
 		control.full = control.limit + BLCKSZ;
 		control.too_much = input.unflushed * BLCKSZ > control.limit;
 	}
-	targets_limit_pool(input.unflushed, flush_rate, &control);
+	given_caps = device_part(&own_caps, control.given);
+	targets_limit_pool(input.unflushed, &given_caps, &control);
 	asks_for_reads = control.reads < READS_ENOUGH &&
-	                 (control.all_operations >= own_caps.all_iops * control.given * FULL_PART ||
-	                  control.all_bytes >= own_caps.all_bytes * control.given * FULL_PART);
+	                 (control.all_operations >= given_caps.all_iops * FULL_PART ||
+	                  control.all_bytes >= given_caps.all_bytes * FULL_PART);
 
 	/* without our own there may be those of a shared device */
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&control.share) ? 1 : 0);
@@ -328,6 +329,7 @@ control_flushing(uint64 now_ms)
 	                                                             0);
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->granted_operations = control.share.write_iops;
+	calm_shared->given = control.given;
 	calm_shared->flush_rate = flush_rate;
 	calm_shared->max_gap = flush_policy.max_gap;
 	SpinLockRelease(&calm_shared->lock);

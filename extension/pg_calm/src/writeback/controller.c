@@ -149,18 +149,6 @@ follow_gap(const DeviceCaps *caps, double elapsed_ms)
 	gap = Min(gap, most);
 }
 
-static DeviceCaps
-part_of(const DeviceCaps *caps, double part)
-{
-	DeviceCaps result = *caps;
-
-	result.write_iops *= part;
-	result.write_bytes *= part;
-	result.all_iops *= part;
-	result.all_bytes *= part;
-	return result;
-}
-
 /*
  * What the device gives of its limits, by what it was used for since the last look, a part of
  * that by the worker.
@@ -201,7 +189,7 @@ void
 controller_follow(const ControllerInput *input, ControllerOutput *output)
 {
 	const DeviceCaps *told = &input->caps;
-	DeviceCaps now = part_of(told, given);
+	DeviceCaps now = device_part(told, given);
 	const DeviceCaps *caps = &now;
 	double elapsed = (double) input->now_ms - (double) last.now_ms;
 	double rate = input->flush_rate * BLCKSZ;
@@ -239,7 +227,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 			        Max(write_operations / told->write_iops, write_bytes / told->write_bytes)) *
 					1000 / elapsed,
 				Max(own_operations / Max(operations, 1), own_bytes / Max(bytes, 1)), elapsed);
-		now = part_of(told, given);
+		now = device_part(told, given);
 		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;

@@ -11,14 +11,17 @@
  *
  * - Buffers are looked at as pg_buffercache_summary() does, without locks: a header
  *   that changes meanwhile costs one page of the estimate.  Their runs are counted in a part of
- *   all regions, which is the smaller the more is dirty, so that little has to be sorted.
- * - For unflushed pages the worker knows the rate, merged and bridged, of what others leave of
- *   the volume.  In a stop there are no others.
+ *   all regions, which is the smaller the more is dirty, so that little has to be sorted; all
+ *   buffers are taken to be as scattered as those.
+ * - The worker ends before that checkpoint begins.  So nobody bridges: gaps stay as they are, of
+ *   unflushed pages, too.
  * - Without a cap of the device nothing is known of its rate, and nothing is said.
  * - Standbys that have to be sent the rest of WAL, and the archiver, are not in it.
  *
  * Recovery replays WAL from the redo point of the last complete checkpoint; a standby that is
- * restarted from that of the last restartpoint.
+ * restarted from that of the last restartpoint.  It ends, except on a standby, with a checkpoint
+ * as that of a stop, of what replay has dirtied: at least what is dirty now, at most a page for each
+ * block of WAL, as long as shared buffers have room.  The middle of both is taken, as pgcalm does.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +46,7 @@
 #define SAMPLE 16384
 
 /* A count is used again for so long at least, and for so many times what it took of a processor */
-#define COUNT_MS 1000
+#define COUNT_MS CALM_LOOK_MS
 #define COUNT_PART 100
 
 /* Space, database, relation, fork, block: as in all versions */
@@ -52,12 +55,12 @@
 
 StaticAssertDecl(sizeof(BufferTag) == TAG_WORDS * sizeof(uint32), "tag of a buffer");
 
-/* What writing the dirty buffers costs the device */
+/* What writing costs the device */
 typedef struct Dirty
 {
 	uint64 buffers;
-	double operations;
-	double bytes;
+	double operations; /* for them */
+	double scattered;  /* operations for an unflushed page */
 } Dirty;
 
 /* What the last count has looked at, in order; in a process that counts nothing, untouched memory */
@@ -109,6 +112,35 @@ run_blocks(int *tag, uint32 gap)
 	return last[BLOCK_WORD] - first[BLOCK_WORD] + 1;
 }
 
+/* Operations for each unflushed page */
+static double
+count_scattered(const DeviceCaps *caps)
+{
+	double pages = 0;
+	double runs = 0;
+
+	for (uint32 f = 0; (f = page_map_next_marked(calm_page_map, f)) != PAGE_MAP_END; f++)
+	{
+		PageMapFile *file = page_map_file(calm_page_map, f);
+
+		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
+		{
+			PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
+			uint64 before = 0; /* the 64 blocks before these */
+
+			for (int i = 0; region && i < PAGE_MAP_REGION_WORDS; i++)
+			{
+				uint64 bits = pg_atomic_read_u64(&region->dirty[i]);
+
+				pages += pg_popcount64(bits);
+				runs += pg_popcount64(bits & ~(bits << 1 | before >> 63));
+				before = bits;
+			}
+		}
+	}
+	return pages > 0 ? Max(runs / pages, (double) BLCKSZ / caps->io_size) : 1;
+}
+
 static void
 count_dirty(const DeviceCaps *caps, Dirty *dirty)
 {
@@ -146,17 +178,10 @@ count_dirty(const DeviceCaps *caps, Dirty *dirty)
 			count++;
 	}
 	qsort(tags, count, sizeof(*tags), compare);
-
 	for (int tag = 0; tag < count;)
-	{
-		/* a shutdown's checkpoint waits for nobody, so that its fsyncs find gaps as they are */
-		uint64 run = (uint64) run_blocks(&tag, 0) * BLCKSZ;
-
-		dirty->operations += device_operations(caps, run);
-		dirty->bytes += run;
-	}
-	dirty->operations *= (double) mask + 1;
-	dirty->bytes *= (double) mask + 1;
+		dirty->operations += device_operations(caps, (uint64) run_blocks(&tag, 0) * BLCKSZ);
+	dirty->operations *= (double) dirty->buffers / Max(count, 1);
+	dirty->scattered = count_scattered(caps);
 
 	next_run = 0;
 	while (next_run < count && compare(tags[next_run], handed_out) <= 0)
@@ -183,27 +208,21 @@ stop_estimate_next_run(RelationFile *file, uint32 *first, uint32 *blocks)
 	return true;
 }
 
-double
-stop_estimate_seconds(uint64 *dirty_buffers, bool *counted)
+void
+stop_estimate(StopEstimate *stop)
 {
 	static Dirty dirty;
 	static uint64 next_count_ms = 0;
-	uint64 began = monotonic_ms();
-	double unflushed = page_map_unflushed(calm_page_map) +
-	                   (double) pg_atomic_read_u64(&calm_shared->in_flight_pages);
+	double unflushed;
 	DeviceCaps caps;
-	double rate;
-	double granted;
 
 	SpinLockAcquire(&calm_shared->lock);
-	caps = calm_shared->caps;
-	rate = calm_shared->flush_rate;
-	granted = calm_shared->granted_operations;
+	caps = device_part(&calm_shared->caps, calm_shared->given);
 	run_gap = calm_shared->max_gap;
 	SpinLockRelease(&calm_shared->lock);
 
-	*counted = began >= next_count_ms;
-	if (*counted)
+	stop->counted = monotonic_ms() >= next_count_ms;
+	if (stop->counted)
 	{
 		uint64 used = used_ns();
 
@@ -211,33 +230,35 @@ stop_estimate_seconds(uint64 *dirty_buffers, bool *counted)
 		used = (used_ns() - used) * COUNT_PART / 1000000;
 		next_count_ms = monotonic_ms() + Max(COUNT_MS, used);
 	}
-	*dirty_buffers = dirty.buffers;
-	if (!device_is_capped(&caps))
-		return NAN;
-	if (isinf(rate))
-		return device_seconds(&caps, dirty.operations + unflushed,
-		                      dirty.bytes + unflushed * BLCKSZ);
-	if (!isinf(caps.write_iops) && granted > 0 && granted < caps.write_iops)
-		rate *= caps.write_iops / granted;
-	return device_seconds(&caps, dirty.operations, dirty.bytes) + unflushed / rate;
+	stop->dirty_buffers = dirty.buffers;
+	unflushed = (double) page_map_unflushed(calm_page_map) +
+	            (double) pg_atomic_read_u64(&calm_shared->in_flight_pages);
+	stop->pages = (double) dirty.buffers + unflushed;
+	stop->seconds = NAN;
+	if (device_is_capped(&caps))
+		stop->seconds = device_seconds(&caps, dirty.operations + unflushed * dirty.scattered,
+		                               stop->pages * BLCKSZ);
 }
 
 double
-recovery_estimate_seconds(void)
+recovery_estimate_seconds(const StopEstimate *stop, double replay_rate)
 {
 	ControlFileData *control;
-	XLogRecPtr now = RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
-	XLogRecPtr redo;
-	double rate;
+	bool standby = RecoveryInProgress();
+	XLogRecPtr now = standby ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
+	double wal;
+	double pages;
 	bool crc_ok;
 
-	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->replay_rate;
-	SpinLockRelease(&calm_shared->lock);
-	if (rate <= 0)
+	if (replay_rate <= 0)
 		return NAN;
 	control = get_controlfile(DataDir, &crc_ok);
-	redo = control->checkPointCopy.redo;
+	wal = (double) (now - Min(control->checkPointCopy.redo, now));
 	pfree(control);
-	return crc_ok ? (double) (now - Min(redo, now)) / rate : NAN;
+	if (!crc_ok)
+		return NAN;
+	if (standby || isnan(stop->seconds))
+		return wal / replay_rate;
+	pages = Max(stop->pages, Min(wal / BLCKSZ, NBuffers));
+	return wal / replay_rate + stop->seconds * (1 + pages / Max(stop->pages, 1)) / 2;
 }

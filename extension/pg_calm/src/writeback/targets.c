@@ -5,10 +5,11 @@
  *
  * pg_calm.stop_target.  What a stop has to write is dirty buffers and unflushed pages
  * (stop_estimate.c).  Whenever the buffers were counted the cleaner writes those that are too
- * much, and goes on where it stopped: so each stays dirty as long as it may.  They go into the
- * pool, no faster than the worker makes room there; so a load feels no more of it than of all
- * flushing, and one that makes more dirty has a target that is not met.  Of the pool the worker
- * flushes what is more than half of the target.
+ * much, or will be at the next count if they go on as since the last one, and goes on where it
+ * stopped: so each stays dirty as long as it may.  They go into the pool, no faster than the worker
+ * makes room there; so a load feels no more of it than of all flushing, and one that makes more dirty
+ * has a target that is not met.  Of the pool the worker flushes what takes a stop, which does not
+ * bridge, more than half of the target.
  *
  * pg_calm.recovery_target.  A checkpoint is requested after so much WAL that recovery takes no
  * longer even at the end of the next one, until when the redo point stays.  It is max_wal_size's
@@ -16,8 +17,9 @@
  * server's schedule, after completion_target times as much again.  For that the checkpointer has
  * to schedule by it (IsCheckpointOnSchedule), so in its process what follows from max_wal_size is
  * lowered after a buffer is written, when it looks at its schedule.  When it has written WAL it
- * would request the next one by it (XLogWrite), so it is what it was then.  Before the first
- * recovery the rate of replay is not known, and a low one is taken.
+ * would request the next one by it (XLogWrite), so it is what it was then.  Recovery ends with a
+ * checkpoint of its own, of a page for each block of WAL.  Before the first recovery the rate of
+ * replay is not known, and a low one is taken.
  *
  * Both act in mode on only, the second not on a standby.  Nobody waits for anything here.
  *
@@ -35,15 +37,15 @@
 #include "utils/guc.h"
 #include "writeback.h"
 
-/* Part of a target that is aimed at: estimates are off by a fifth, and all takes a second to be seen */
+/* Part of a target that is aimed at: estimates are off by a tenth, and all takes a moment to be seen */
 #define PART 0.8
 
 /* Bytes of WAL per second that any server replays, about */
 #define SLOWEST_REPLAY (16.0 * 1024 * 1024)
 
-/* Between checkpoints that are asked for, at least: full-page images would be most of WAL */
-#define LEAST_SEGMENTS 4
-#define LEAST_INTERVAL_MS 30000
+/* Between checkpoints that are asked for, at least: the server schedules by segments, and a drain takes seconds */
+#define LEAST_SEGMENTS 2
+#define LEAST_INTERVAL_MS 10000
 
 /* Of the worker's limit, how much the cleaner fills the pool, so that both have something to do */
 #define FILL 1.25
@@ -74,7 +76,7 @@ targets_define_settings(void)
 		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
-		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one; at least 30s and four WAL segments apart. 0 does not.",
+		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one, and the checkpoint that ends it written; at least 10s and two WAL segments apart. 0 does not.",
 		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
@@ -101,24 +103,25 @@ judge(Target *target, double seconds, int most, uint64 now_ms)
 
 /* Whether there is more to do at once */
 static bool
-clean_for_stop(uint64 now_ms)
+clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 {
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
-	static double excess = 0; /* seconds of the device's time that are to be written */
+	static double excess = 0; /* pages that are to be written before a stop */
+	static double last = INFINITY;
 	static DeviceCaps caps;
 	uint64 until = monotonic_ns() + STEP_NS;
-	uint64 dirty_buffers;
-	double seconds = NAN;
-	bool counted = true;
+	double seconds = calm_stop_target > 0 && calm_flushes() ? stop->seconds : NAN;
 	RelationFile file;
 	uint32 first;
 	uint32 blocks;
+	uint32 written;
 
-	if (calm_stop_target > 0 && calm_flushes())
-		seconds = stop_estimate_seconds(&dirty_buffers, &counted);
-	if (counted)
+	if (stop->counted || isnan(seconds))
 	{
-		excess = isnan(seconds) ? 0 : seconds - PART * calm_stop_target;
+		double more = Max(seconds - last, 0) - PART * calm_stop_target;
+
+		excess = seconds > 0 ? stop->pages * (1 + more / seconds) : 0;
+		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
 		SpinLockAcquire(&calm_shared->lock);
 		caps = calm_shared->caps;
@@ -131,23 +134,21 @@ clean_for_stop(uint64 now_ms)
 			return true;
 		if (!stop_estimate_next_run(&file, &first, &blocks))
 			excess = 0;
-		else if (buffer_cleaning_write(&file, first, blocks) > 0)
+		else if ((written = buffer_cleaning_write(&file, first, blocks)) > 0)
 		{
-			uint32 operations = device_operations(&caps, (uint64) blocks * BLCKSZ);
-
-			excess -= device_seconds(&caps, operations, (double) blocks * BLCKSZ);
-			pg_atomic_fetch_add_u64(&calm_shared->counters.target_operations, operations);
+			excess -= written;
+			pg_atomic_fetch_add_u64(&calm_shared->counters.target_operations,
+			                        device_operations(&caps, (uint64) blocks * BLCKSZ));
 		}
 	}
 	return false;
 }
 
 void
-targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *control)
+targets_limit_pool(uint64 unflushed, const DeviceCaps *caps, ControllerOutput *control)
 {
-	/* where nothing has been flushed yet: page by page */
-	double rate = isinf(flush_rate) ? 1 / device_seconds(&control->share, 1, BLCKSZ) : flush_rate;
-	double pages = Min(rate * calm_stop_target * PART / 2, (double) control->limit / BLCKSZ);
+	double pages = Min(PART * calm_stop_target / 2 / device_seconds(caps, 1, BLCKSZ),
+	                   (double) control->limit / BLCKSZ);
 
 	if (calm_stop_target > 0 && unflushed > pages)
 		control->too_much = true;
@@ -155,17 +156,34 @@ targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *contro
 	                    calm_stop_target > 0 ? (uint64) Max(pages * FILL, 1) : 0);
 }
 
-/* Bytes of WAL from one checkpoint's beginning to the next one's */
-static double
-wal_between_checkpoints(void)
+double
+targets_replay_rate(void)
 {
 	double rate;
 
 	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->replay_rate > 0 ? calm_shared->replay_rate : SLOWEST_REPLAY;
+	rate = calm_shared->replay_rate;
 	SpinLockRelease(&calm_shared->lock);
-	return Max(PART * calm_recovery_target * rate / (1 + CheckPointCompletionTarget),
-	           (double) LEAST_SEGMENTS * wal_segment_size);
+	return rate > 0 ? rate : SLOWEST_REPLAY;
+}
+
+/* Bytes of WAL from one checkpoint's beginning to the next one's */
+static double
+wal_between_checkpoints(void)
+{
+	double seconds = PART * calm_recovery_target;
+	double rate = targets_replay_rate();
+	DeviceCaps caps;
+	double page; /* seconds for one of the checkpoint that ends recovery */
+	double wal;
+
+	SpinLockAcquire(&calm_shared->lock);
+	caps = device_part(&calm_shared->caps, calm_shared->given);
+	SpinLockRelease(&calm_shared->lock);
+	page = device_seconds(&caps, 1, BLCKSZ);
+	/* with all of shared buffers dirty no more pages come of more WAL */
+	wal = Max(seconds / (1 / rate + page / BLCKSZ), (seconds - page * NBuffers) * rate);
+	return Max(wal / (1 + CheckPointCompletionTarget), (double) LEAST_SEGMENTS * wal_segment_size);
 }
 
 static bool
@@ -175,7 +193,7 @@ recovery_has_target(void)
 }
 
 static void
-request_checkpoint(uint64 now_ms)
+request_checkpoint(const StopEstimate *stop, uint64 now_ms)
 {
 	static Target target = {.setting = "pg_calm.recovery_target", .what = "recovery"};
 	static uint64 next_look_ms = 0;
@@ -185,7 +203,8 @@ request_checkpoint(uint64 now_ms)
 	if (now_ms < next_look_ms)
 		return;
 	next_look_ms = now_ms + LOOK_MS;
-	judge(&target, has_target ? recovery_estimate_seconds() : NAN, calm_recovery_target, now_ms);
+	judge(&target, has_target ? recovery_estimate_seconds(stop, targets_replay_rate()) : NAN,
+	      calm_recovery_target, now_ms);
 	if (!has_target || now_ms < next_checkpoint_ms ||
 	    GetXLogInsertRecPtr() - GetRedoRecPtr() < wal_between_checkpoints())
 		return;
@@ -198,8 +217,12 @@ request_checkpoint(uint64 now_ms)
 bool
 targets_tick(uint64 now_ms)
 {
-	request_checkpoint(now_ms);
-	return clean_for_stop(now_ms);
+	StopEstimate stop = {.seconds = NAN};
+
+	if (calm_stop_target > 0 || calm_recovery_target > 0)
+		stop_estimate(&stop);
+	request_checkpoint(&stop, now_ms);
+	return clean_for_stop(&stop, now_ms);
 }
 
 void

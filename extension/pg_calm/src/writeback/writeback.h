@@ -245,8 +245,16 @@ extern bool pool_is_done(void);
 
 /* stop_estimate.c */
 
-/* Seconds that a fast stop would take now; NAN: not known.  *counted: buffers were counted for it */
-extern double stop_estimate_seconds(uint64 *dirty_buffers, bool *counted);
+/* What a fast stop would have to write now, and how long it would take */
+typedef struct StopEstimate
+{
+	double seconds; /* NAN: not known */
+	double pages;
+	uint64 dirty_buffers; /* of these */
+	bool counted;         /* just now */
+} StopEstimate;
+
+extern void stop_estimate(StopEstimate *stop);
 
 /*
  * Neighbouring blocks that the last count of this process has found dirty; each once, after those
@@ -254,8 +262,8 @@ extern double stop_estimate_seconds(uint64 *dirty_buffers, bool *counted);
  */
 extern bool stop_estimate_next_run(RelationFile *file, uint32 *first, uint32 *blocks);
 
-/* Seconds that recovery after a crash would take now; NAN: not known */
-extern double recovery_estimate_seconds(void);
+/* Seconds that recovery after a crash would take now, by bytes of WAL replayed per second; NAN: not known */
+extern double recovery_estimate_seconds(const StopEstimate *stop, double replay_rate);
 
 /* targets.c */
 
@@ -269,7 +277,10 @@ extern void targets_define_settings(void);
 extern bool targets_tick(uint64 now_ms);
 
 /* For the worker, at each look, about what has come of the controller */
-extern void targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *control);
+extern void targets_limit_pool(uint64 unflushed, const DeviceCaps *caps, ControllerOutput *control);
+
+/* Bytes of WAL per second by which pg_calm.recovery_target goes */
+extern double targets_replay_rate(void);
 
 /* For the checkpointer, after each of its writes.  Allocates nothing, raises no error, keeps errno */
 extern void targets_pace_checkpoint(bool data_file);

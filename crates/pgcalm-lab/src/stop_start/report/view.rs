@@ -85,7 +85,9 @@ fn readings(group: &Group<'_>) -> Vec<String> {
     let of_kind = |kind: Kind| {
         let (by, accuracy) = group.accuracies(kind).into_iter().next()?;
         let target = accuracy.within_target.zip(accuracy.target_s).map_or(String::new(), |(within, target)| {
-            format!("; {within} of {} took no longer than the target of {} s", accuracy.rounds, short(target))
+            let said = accuracy.beyond_as_said.unwrap_or(0);
+            let (rounds, target) = (accuracy.rounds, short(target));
+            format!("; {within} of {rounds} took no longer than the target of {target} s, and {said} longer as pg_calm had said")
         });
         Some(format!(
             "{}: {}, told by {by}: median error {} %, {} of {} within 2×{target}",
@@ -209,6 +211,7 @@ mod tests {
         report.contestants[1].rounds[0].ready = Some(ready);
         let text = report.text();
         assert!(text.contains("pg_calm: stop, told by pg_calm: median error 75 %, 2 of 3 within 2×; 2 of 3"), "{text}");
+        assert!(text.replace('\n', " ").contains("target of 10 s, and 1 longer as pg_calm had said"), "{text}");
         assert!(text.contains("pg_calm: recovery, told by pg_calm: median error 100 %, 1 of 1 within 2×\n"), "{text}");
         let cells = |start: &[&str]| {
             let rows = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
