@@ -305,6 +305,17 @@ test_given(void)
 
 	begin(&gp3);
 	use_device(1, 700);
+	for (int i = 0; i < 40; i++)
+	{
+		input.wal_flushes += 100;
+		input.wal_flush_us += 600000;
+		tick(0, 200, output.share.write_iops / 2);
+		if (i == 12)
+			check(output.given < 0.5, "flushes that are slow for another reason make it give way");
+	}
+	check(output.given == 1, "until that has not helped for seconds");
+	begin(&gp3);
+	use_device(1, 700);
 	(void) use_device(0.5, 1400);
 	check(output.given == 1, "where others use it up the worker does not give way to them");
 	begin(&gp3);

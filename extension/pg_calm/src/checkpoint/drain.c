@@ -120,7 +120,7 @@ time_of_fsync(void)
 	double operations;
 
 	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->caps.write_iops;
+	operations = calm_shared->caps.write_iops * calm_shared->given;
 	SpinLockRelease(&calm_shared->lock);
 	return page_map_unflushed(calm_page_map) / operations * 1000;
 }

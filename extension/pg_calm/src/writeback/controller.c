@@ -56,6 +56,8 @@
  * SLOW			times as long as flushes of WAL can take: waiting for a device that has no more to give.
  * SLOW_FLUSHES	that end in a look, if they are to say how long they can take: as in breaker_law.c.
  * QUICK_MS		half-life with which that is forgotten, if they take longer all the time.
+ * SLOW_MS		after which, if using less has not helped, it is not the device's limits, and flushes of
+ *				WAL take as long as they do: ten half-lives in which less is used.
  * GIVEN_PART	of what a device gives when it has no more to give that is used of it: below it nobody
  *				waits.
  * LEAST_GIVEN	part of the limits that the device is taken to give at least: an error is bounded.
@@ -75,6 +77,7 @@
 #define SLOW 3.0
 #define SLOW_FLUSHES 10
 #define QUICK_MS 300000.0
+#define SLOW_MS 5000.0
 #define GIVEN_PART 0.9
 #define LEAST_GIVEN 0.125
 #define GIVEN_MS 60000.0
@@ -91,6 +94,7 @@ static CalmRates used;   /* by all, the worker included */
 static double gap = -1;  /* blocks; below 0: none yet */
 static double given = 1; /* part of the limits that the device gives */
 static double quick_us;  /* that a flush of WAL takes where nothing is in its way; 0: not known */
+static double slow_ms;   /* for how long flushes have been slow although less is used */
 static ControllerInput last;
 
 static void
@@ -170,6 +174,14 @@ follow_given(const ControllerInput *input, double used_part, double own_part, do
 			(Max(used_part * GIVEN_PART, LEAST_GIVEN) - given) * (1 - exp2(-elapsed_ms / RISE_MS));
 	else
 		given = Min(given * exp2(elapsed_ms / GIVEN_MS), 1);
+
+	slow_ms = slow && given < 1 ? slow_ms + elapsed_ms : 0;
+	if (slow_ms > SLOW_MS)
+	{
+		given = 1;
+		quick_us = us;
+		slow_ms = 0;
+	}
 }
 
 /* Begin anew, as after a start */
@@ -183,6 +195,7 @@ controller_forget(void)
 	gap = -1;
 	given = 1;
 	quick_us = 0;
+	slow_ms = 0;
 }
 
 void
