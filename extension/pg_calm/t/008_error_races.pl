@@ -240,6 +240,11 @@ SKIP:
 		'without cachestat the worker waits for what it started');
 	# the second call is the one that waits
 	races('no cachestat', 2);
+
+	# as what a device does not support (BLK_STS_NOTSUPP), and as a call that the kernel lacks
+	my (undef, $handle) = hold_worker('wait', 2, 1, ':error=EOPNOTSUPP');
+	isnt($node->psql('postgres', 'CHECKPOINT'), 0, 'a wait that fails as a missing call does has failed');
+	recovers('wait', qr/PANIC:  .*: Operation not supported/, $handle);
 }
 
 $node->stop;
