@@ -90,6 +90,18 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 is(probes_at(0, 50), 0, 'on a volume with operations to spare nothing is read');
 cmp_ok(probes_at(0, 1000), '>', 0, 'on one that is full of writes blocks are read');
 cmp_ok(probes_at(0, 100, 100e6), '>', 0, 'also if bytes are what is used up');
+
+# --- what looks like much use of the volume, and is none
+
+# counters that could not be read for a moment
+sleep 1;
+unlink "$root/proc/diskstats" or die "could not unlink: $!";
+sleep 1;
+my $before = status_of($node)->{latency_probes};
+write_diskstats();
+sleep 1;
+is(status_of($node)->{latency_probes}, $before, 'counters that are there again have not grown from 0');
+
 is(probes_at(500, 500), 0, 'not where others read');
 
 # a mirror of two disks
