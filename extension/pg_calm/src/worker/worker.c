@@ -312,19 +312,21 @@ control_flushing(uint64 now_ms)
 	SpinLockRelease(&calm_shared->lock);
 }
 
-/* Look at the host, the device and the map */
-static void
-look(uint64 now_ms)
+/* Look at the host, the device and the map.  Returns when: reading what is there may have had to wait */
+static uint64
+look(void)
 {
+	uint64 now_ms;
 	PoolLook pool;
 	PoolDue due;
 
 	kernel_flusher_read(&flusher);
+	now_ms = monotonic_ms();
 	control_flushing(now_ms);
 	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END, now_ms))
 		publish_degraded();
 	if (calm_mode == CALM_MODE_OFF)
-		return;
+		return now_ms;
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
@@ -334,6 +336,7 @@ look(uint64 now_ms)
 		flush_rate = pool.pages / pool.seconds;
 	open_files_close_idle();
 	wal_cache_tick();
+	return now_ms;
 }
 
 /* One step; true if there is more to do at once */
@@ -353,10 +356,7 @@ work(uint64 now_ms)
 	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining);
 	/* a busy device leaves no pause for it: the order would be seconds old */
 	if (now_ms >= next_look_ms)
-	{
-		look(now_ms);
-		next_look_ms = now_ms + stretched(CALM_LOOK_MS);
-	}
+		next_look_ms = look() + stretched(CALM_LOOK_MS);
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
 	/* what is under way is finished in any mode */
