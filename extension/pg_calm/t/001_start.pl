@@ -134,6 +134,9 @@ ok( wait_for(
 			  && $second->{in_flight_pages} == 0;
 		}),
 	'in mode off the worker comes to rest');
+my $resting = status_of($node)->{worker_pid};
+ok( wait_for(sub { !grep { m{/base/\d+/\d} } map { readlink($_) // '' } glob("/proc/$resting/fd/*") }, 20),
+	'and has no file of a table open, which may be dropped');
 ok($load->pumpable, 'the load went on all the time');
 $load->signal('INT');
 $load->finish;

@@ -325,6 +325,8 @@ look(void)
 	control_flushing(now_ms);
 	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END, now_ms))
 		publish_degraded();
+	open_files_close_idle();
+	wal_cache_tick();
 	if (calm_mode == CALM_MODE_OFF)
 		return now_ms;
 	if (page_map_is_low(calm_page_map))
@@ -334,8 +336,6 @@ look(void)
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (pool.seconds > 0)
 		flush_rate = pool.pages / pool.seconds;
-	open_files_close_idle();
-	wal_cache_tick();
 	return now_ms;
 }
 
