@@ -34,7 +34,7 @@
 
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
- * is not due, and what is under way at most; nothing.  With many instances on a
+ * is not due, and what is under way at most; nothing; anything in mode off.  With many instances on a
  * device they are longer, by once their length for so many members: a hundred workers
  * together are not to take more of the CPUs than a few.
  */
@@ -42,6 +42,7 @@
 #define DRAIN_INTERVAL_MS 20
 #define WAITING_INTERVAL_MS 10
 #define IDLE_INTERVAL_MS 100
+#define OFF_INTERVAL_MS 1000
 #define MEMBERS_PER_INTERVAL 8
 
 /* Looks at what is under way in the time that the device takes for an operation */
@@ -392,6 +393,9 @@ pause_ms(bool busy)
 		return Max((long) stretched((uint32) pause),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
+	/* settings wake us */
+	if (calm_mode == CALM_MODE_OFF)
+		return OFF_INTERVAL_MS;
 	if (page_map_unflushed(calm_page_map) > 0)
 		return Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
 	return IDLE_INTERVAL_MS;
