@@ -166,8 +166,9 @@ read_primary_images(void)
 	if (!RecoveryInProgress())
 		return;
 	control = get_controlfile(DataDir, &crc_ok);
-	pg_atomic_write_u32(&calm_shared->primary_images,
-	                    crc_ok && control->checkPointCopy.fullPageWrites);
+	/* it may be being written just now */
+	if (crc_ok)
+		pg_atomic_write_u32(&calm_shared->primary_images, control->checkPointCopy.fullPageWrites);
 	pfree(control);
 }
 
