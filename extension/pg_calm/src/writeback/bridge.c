@@ -383,7 +383,7 @@ fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
 }
 
 /*
- * Make the clean blocks of a run dirty, and say what came of it.  What is left makes
+ * Make the clean blocks of a run dirty, and add what came of it.  What is left makes
  * the write less dense, no more.
  */
 void
@@ -393,7 +393,6 @@ bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run
 	uint32 end = run->first + run->blocks;
 	uint32 block = run->first;
 
-	memset(filled, 0, sizeof(*filled));
 	while (block < end)
 	{
 		uint32 gap_end = Min(next_block(dirty, block), end);

@@ -207,7 +207,6 @@ targets_pace_checkpoint(bool data_file)
 {
 	static bool lowered = false;
 	bool lower = data_file && recovery_has_target();
-	int save_errno = errno;
 	double segments;
 
 	if (!lowered && !lower)
@@ -218,5 +217,4 @@ targets_pace_checkpoint(bool data_file)
 	if (lowered)
 		segments = Min(segments, wal_between_checkpoints() / wal_segment_size);
 	CheckPointSegments = (int) Max(segments, 1);
-	errno = save_errno;
 }

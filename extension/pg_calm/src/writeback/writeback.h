@@ -268,7 +268,7 @@ extern bool targets_tick(uint64 now_ms);
 /* For the worker, at each look, about what has come of the controller */
 extern void targets_limit_pool(uint64 unflushed, double flush_rate, ControllerOutput *control);
 
-/* For the checkpointer, after each of its writes.  Allocates nothing, raises no error, keeps errno */
+/* For the checkpointer, after each of its writes.  Allocates nothing, raises no error */
 extern void targets_pace_checkpoint(bool data_file);
 
 #endif /* PG_CALM_WRITEBACK_H */
