@@ -336,8 +336,12 @@ calm_fsync(int fd)
 	/* nothing that follows may hide why it failed */
 	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
-	if (target != fd)
-		(void) real_close(target);
+	/* as the worker's close (open_files.c): what it reports is not lost */
+	if (target != fd && real_close(target) != 0 && result == 0)
+	{
+		save_errno = errno;
+		result = -1;
+	}
 	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC)
 		wal_ahead_synced(fd);
 	errno = save_errno;
