@@ -48,7 +48,6 @@
 #include "writeback.h"
 #include "base/base.h"
 #include "shared/shared.h"
-#include "port/pg_bitutils.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
