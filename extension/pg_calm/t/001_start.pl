@@ -134,6 +134,17 @@ ok( wait_for(
 			  && $second->{in_flight_pages} == 0;
 		}),
 	'in mode off the worker comes to rest');
+my $resting = status_of($node)->{worker_pid};
+ok( wait_for(sub { !grep { m{/base/\d+/\d} } map { readlink($_) // '' } glob("/proc/$resting/fd/*") }, 20),
+	'and has no file of a table open, which may be dropped');
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 1 if $why;
+	my ($handle, $trace) = trace($resting, '-e', 'trace=epoll_wait,epoll_pwait');
+	ok(wait_for(sub { slurp_file($trace) =~ /^epoll_p?wait\(.*\b1000\b/m }, 20), 'nor wakes up more than once a second');
+	finish_trace($handle);
+}
 ok($load->pumpable, 'the load went on all the time');
 $load->signal('INT');
 $load->finish;

@@ -176,12 +176,26 @@ expect_caps(
 		'sys/devices/disk/dev' => "88:0\n",
 		'sys/devices/disk/queue/max_sectors_kb' => "256\n",
 		'sys/devices/disk/part/dev' => "$device\n",
+		'sys/devices/disk/part/partition' => "1\n",
 	},
 	links => sub {
 		make_path("$root/sys/dev/block");
 		symlink('../../devices/disk/part', "$root/sys/dev/block/$device") or die $!;
 		symlink('../../devices/disk', "$root/sys/dev/block/88:0") or die $!;
 	});
+
+# an NVMe disk is a directory in that of its controller, which is a device, too, but of no blocks
+my %nvme_disk = ('sys/devices/nvme0/dev' => "88:0\n", 'sys/devices/nvme0/nvme0n1/dev' => "$device\n");
+
+sub link_nvme_disk
+{
+	make_path("$root/sys/dev/block");
+	symlink('../../devices/nvme0/nvme0n1', "$root/sys/dev/block/$device") or die $!;
+	return;
+}
+
+expect_caps('a disk is not capped by its controller', 'none none 4194304', { %capped_disk, %nvme_disk },
+	links => \&link_nvme_disk);
 
 expect_caps(
 	'a mapped device is capped by what it is made of',
@@ -274,6 +288,8 @@ sub unflushed
 }
 
 remove_tree("$root/sys");
+write_file("$root/$_", $nvme_disk{$_}) foreach keys %nvme_disk;
+link_nvme_disk();
 write_file("$root/proc/vmstat",
 	"nr_dirty 10000\nnr_writeback 0\nnr_dirty_background_threshold 1000000\nnr_dirty_threshold 2000000\n");
 write_file("$root/proc/diskstats", (join ' ', split(/:/, $device), 'disk0', (0) x 17) . "\n");

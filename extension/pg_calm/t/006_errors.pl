@@ -224,6 +224,29 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows + 2, 'data i
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
 $node->stop;
 
+# --- a close that tells of an error, as that of some file systems does, has taken it away
+
+$node->start;
+$node->safe_psql('postgres', 'CHECKPOINT');
+$log = -s $node->logfile;
+($handle) = trace(status_of($node)->{worker_pid},
+	'-P', $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('load')}),
+	'-e', 'trace=close', '-e', 'inject=close:error=EIO');
+$node->safe_psql('postgres', q{
+INSERT INTO load SELECT max(id) + 1, 0, repeat('x', 7000) FROM load;
+ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
+$node->reload;
+ok(wait_for(sub { status_of($node)->{errors} > 0 }, 30), 'a failed close is an error');
+isnt($node->psql('postgres', 'CHECKPOINT'), 0, 'which the next checkpoint is told of');
+ok($node->wait_for_log(qr/PANIC:  could not fsync file .*: Input\/output error/, $log), 'and ends in PANIC');
+$handle->finish;
+ok($node->wait_for_log(qr/database system is ready to accept connections/, $log),
+	'the server recovers once more');
+$node->poll_query_until('postgres', 'SELECT true') or die 'timed out';
+is($node->safe_psql('postgres', 'SELECT count(*) FROM load'), $rows + 3, 'data is intact once more');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
+$node->stop;
+
 # --- a kernel without the call: no error, but nothing can be done
 
 $node->start;

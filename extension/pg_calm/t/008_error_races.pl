@@ -240,6 +240,11 @@ SKIP:
 		'without cachestat the worker waits for what it started');
 	# the second call is the one that waits
 	races('no cachestat', 2);
+
+	# as what a device does not support (BLK_STS_NOTSUPP), and as a call that the kernel lacks
+	my (undef, $handle) = hold_worker('wait', 2, 1, ':error=EOPNOTSUPP');
+	isnt($node->psql('postgres', 'CHECKPOINT'), 0, 'a wait that fails as a missing call does has failed');
+	recovers('wait', qr/PANIC:  .*: Operation not supported/, $handle);
 }
 
 $node->stop;
@@ -249,7 +254,7 @@ command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are 
 
 SKIP:
 {
-	skip 'PG_CALM_SLOW_FDATASYNC is not set: see test/run_tests.sh', 3 unless $ENV{PG_CALM_SLOW_FDATASYNC};
+	skip 'PG_CALM_SLOW_FDATASYNC is not set: see test/run_tests.sh', 4 unless $ENV{PG_CALM_SLOW_FDATASYNC};
 	$node = calm_node('slow_call', q{
 pg_calm.flush_age = '10ms'
 pg_calm.write_iops = 1000
@@ -267,6 +272,16 @@ checkpoint_flush_after = 0
 	ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }), 'the worker is in a call that takes long');
 	is($node->psql('postgres', 'CHECKPOINT'), 0, 'a checkpoint waits for it');
 	unlike(slurp_file($node->logfile), qr/PANIC/, 'and nothing ends');
+	$node->stop;
+
+	# nor is a worker that waits for a processor, as in a container that has used up its own, one that finds nothing
+	{
+		local $ENV{LD_PRELOAD} = $ENV{PG_CALM_SLOW_FDATASYNC};
+		local $ENV{SLOW_CLOCK_US} = 10_000;
+		$node->start;
+	}
+	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i});
+	ok(wait_for(sub { status_of($node)->{flushed_pages} > 0 }, 30), 'a look at the map that waits finds something all the same');
 	$node->stop;
 }
 

@@ -93,6 +93,17 @@ cause_checkpoint();
 recovers('error of the fsync after a drain',
 	qr/PANIC:  could not fsync file "base\/.*: Input\/output error/, $log, $slow);
 
+# --- and the close of the duplicate, on a file system where close tells of errors
+
+my $table = $node->data_dir . '/' . $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});
+$log = -s $node->logfile;
+cause_checkpoint();
+ok($node->wait_for_log(qr/checkpoint complete: .*/, $log), 'a checkpoint after the recovery');
+($slow) = trace(process_id($node, 'checkpointer'), '-P', $table, '-e', 'trace=close', '-e', 'inject=close:error=EIO:when=1');
+$log = -s $node->logfile;
+cause_checkpoint();
+recovers('error of the close after it', qr/PANIC:  could not fsync file "base\/.*: Input\/output error/, $log, $slow);
+
 # --- between them: a page that was written when its file was drained fails
 # while the checkpointer is on its way into fsync
 

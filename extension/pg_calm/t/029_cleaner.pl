@@ -148,6 +148,29 @@ $standby->command_ok([ 'pg_amcheck', '--heapallindexed', '-d', 'postgres' ], 'pg
 
 # what repairs a torn page there is what the primary has put into WAL
 unlike(status_of($standby)->{degraded} // '', qr/full_page_writes/, 'gaps are bridged on it');
+# a byte of its nonce, which is there, and in its checksum, in all versions
+sub change_control_file
+{
+	open(my $file, '+<', $standby->data_dir . '/global/pg_control') or die $!;
+	sysseek($file, 270, 0);
+	sysread($file, my $byte, 1);
+	sysseek($file, 270, 0);
+	syswrite($file, ~$byte & "\xFF");
+	close $file;
+	return;
+}
+change_control_file();
+# the worker has looked twice
+foreach my $iops (2001, 2002)
+{
+	$standby->safe_psql('postgres', "ALTER SYSTEM SET pg_calm.write_iops = $iops");
+	$standby->reload;
+	wait_for(sub { (status_of($standby)->{write_iops} // 0) == $iops }) or die 'timed out';
+}
+unlike(status_of($standby)->{degraded} // '', qr/full_page_writes/, 'whatever the control file looks like while it is written');
+change_control_file();
+$standby->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.write_iops');
+$standby->reload;
 $node->safe_psql('postgres', 'ALTER SYSTEM SET full_page_writes = off');
 $node->reload;
 $node->safe_psql('postgres', 'SELECT pg_sleep(0.5)');

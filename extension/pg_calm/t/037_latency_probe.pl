@@ -10,7 +10,10 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use Fcntl;
+use File::Basename;
 use File::Path qw(make_path);
+use POSIX qw(mkfifo);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -90,6 +93,36 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_calm');
 is(probes_at(0, 50), 0, 'on a volume with operations to spare nothing is read');
 cmp_ok(probes_at(0, 1000), '>', 0, 'on one that is full of writes blocks are read');
 cmp_ok(probes_at(0, 100, 100e6), '>', 0, 'also if bytes are what is used up');
+
+# --- what looks like much use of the volume, and is none
+
+# counters that could not be read for a moment
+sleep 1;
+unlink "$root/proc/diskstats" or die "could not unlink: $!";
+sleep 1;
+my $before = status_of($node)->{latency_probes};
+write_diskstats();
+sleep 1;
+is(status_of($node)->{latency_probes}, $before, 'counters that are there again have not grown from 0');
+
+# a look that had to wait: what came meanwhile came in all that time
+SKIP:
+{
+	my $fifo = "$root/proc/self/mountinfo";
+	my $hold;
+
+	make_path(dirname($fifo));
+	skip "no FIFO: $!", 2 unless mkfifo($fifo, 0666);
+	ok(wait_for(sub { sysopen($hold, $fifo, O_WRONLY | O_NONBLOCK) }), 'the worker waits for a file of the host');
+	unlink $fifo;
+	sleep 2;
+	$done{writes} += 500;
+	write_diskstats();
+	close $hold;
+	sleep 1;
+	is(status_of($node)->{latency_probes}, $before, 'half of what a second takes is not much in two');
+}
+
 is(probes_at(500, 500), 0, 'not where others read');
 
 # a mirror of two disks

@@ -51,6 +51,18 @@ $node->reload;
 # What comes next is filled between two bursts, as soon as the cleaner gets to it
 ok(wait_for(sub { write_wal(20); wait_for(sub { ahead() >= 2 }, 3) }, 60),
 	'mode on: the next ones are there before that');
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 2 if $why;
+	my $cleaner = process_id($node, 'pg_calm cleaner');
+	my ($handle) = trace($cleaner, '-e', 'trace=pwritev', '-e', 'inject=pwritev:delay_exit=2000000');
+	ok(wait_for(sub { write_wal(5); half_filled() =~ /xlogtemp\.$cleaner\b/ }), 'one is being filled');
+	# with all that is in pg_stat_activity, as administrators do
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($cleaner)");
+	finish_trace($handle);
+	ok(wait_for(sub { half_filled() !~ /xlogtemp\.$cleaner\b/ }, 30), 'a cleaner that is cancelled leaves none, either');
+}
 write_wal(20);
 $node->stop('fast');
 is(half_filled(), '', 'a server that stops leaves none half filled');

@@ -75,7 +75,7 @@ extern void checkpoint_stats_watch_log(void);
 
 /*
  * For the replaced calls.  All return at once in processes other than the
- * checkpointer, allocate nothing, raise no error and keep errno.
+ * checkpointer, allocate nothing and raise no error.
  */
 extern void checkpoint_stats_written(ssize_t bytes);
 extern void checkpoint_stats_fsync_begins(uint32 wait_event);

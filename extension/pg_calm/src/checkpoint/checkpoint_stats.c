@@ -180,8 +180,6 @@ file_synced(int fd, uint64 microseconds)
 void
 checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uint64 microseconds)
 {
-	int save_errno = errno;
-
 	if (!is_checkpointer() || current.status != REPORT_RUNNING || !ok)
 		return;
 	if ((wait_event == WAIT_EVENT_DATA_FILE_SYNC || wait_event == WAIT_EVENT_SLRU_FLUSH_SYNC) &&
@@ -193,7 +191,6 @@ checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uint64 microsec
 	else
 		return;
 	publish();
-	errno = save_errno;
 }
 
 /* After a checkpoint the checkpointer closes the files that it wrote to */

@@ -133,7 +133,12 @@ disk_of_partition(DeviceNumber *device)
 {
 	char path[MAXPGPATH];
 	DeviceNumber disk;
+	unsigned int number;
 
+	/* an NVMe disk lies in its controller's directory, which has a device number as well */
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", device->major, device->minor);
+	if (scan_host_file(path, "%u", &number) != 1)
+		return false;
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", device->major, device->minor);
 	if (scan_host_file(path, "%u:%u", &disk.major, &disk.minor) != 2)
 		return false;

@@ -112,7 +112,8 @@ is_whole_disk(int line_number, DeviceNumber device, const char *name)
  * Dirty bytes on our device that wake the flusher, and what the device has done since ever: from
  * /proc/diskstats.  What loop devices write is written again by the disks that
  * hold their files, mostly not as writeback; so it is counted once.  So is what the
- * layers below ours do.
+ * layers below ours do.  Where that can't be read it is what it was: a count that began anew would
+ * look like the use of years in a moment.
  */
 static void
 read_device_state(KernelFlusher *flusher)
@@ -133,10 +134,9 @@ read_device_state(KernelFlusher *flusher)
 	double max_share = 1;
 	double share;
 	int line_number = 0;
+	bool found = false;
 	FILE *file;
 
-	flusher->operations = flusher->bytes = 0;
-	flusher->write_operations = flusher->write_bytes = 0;
 	flusher->device_bytes = (background - Min(flusher->dirty_bytes, background)) / 8;
 	file = open_host_file("/proc/diskstats");
 	if (file == NULL)
@@ -161,6 +161,7 @@ read_device_state(KernelFlusher *flusher)
 			disks += sectors;
 		if (device_is_ours(device))
 		{
+			found = true;
 			ours = sectors;
 			flusher->operations = reads + writes;
 			flusher->bytes = (read_sectors + sectors) * 512;
@@ -171,6 +172,8 @@ read_device_state(KernelFlusher *flusher)
 		}
 	}
 	fclose(file);
+	if (!found)
+		return;
 	all = Max(loops, disks);
 
 	/* devices come and go, and their counters with them */

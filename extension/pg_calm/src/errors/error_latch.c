@@ -122,7 +122,6 @@ int
 error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms)
 {
 	uint32 begun;
-	int save_errno = errno;
 
 	/* a call whose begin we don't see here started after the fsync returned */
 	pg_memory_barrier();
@@ -132,12 +131,8 @@ error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms
 		if (naps % LOOK_NAPS == LOOK_NAPS - 1 && is_at_work(pg_atomic_read_u32(&latch->pid)))
 			naps = 0;
 		if (naps >= timeout_ms)
-		{
-			errno = save_errno;
 			return ETIMEDOUT;
-		}
 		pg_usleep(1000);
-		errno = save_errno;
 	}
 	pg_read_barrier();
 	return (int) pg_atomic_read_u32(&latch->error);

@@ -220,8 +220,8 @@ write_ended(int fd, off_t offset, ssize_t length)
 		checkpoint_stats_written(length);
 		if (calm_mode != CALM_MODE_OFF)
 			written(fd, offset, length);
-		errno = save_errno;
 	}
+	errno = save_errno;
 	return wal_ahead_written(fd, offset, length, real_sync_file_range) ? length : -1;
 }
 
@@ -300,7 +300,6 @@ calm_fsync(int fd)
 		if (file != PAGE_MAP_NO_FILE)
 			flush_file_before_fsync(target, file);
 	}
-	errno = 0;
 	started = monotonic_ns();
 	/* if the server tries again at all, then with its own number, which may be closed by now */
 	do
@@ -337,8 +336,12 @@ calm_fsync(int fd)
 	/* nothing that follows may hide why it failed */
 	save_errno = errno;
 	checkpoint_stats_fsync_ended(target, event, result == 0, microseconds);
-	if (target != fd)
-		(void) real_close(target);
+	/* as the worker's close (open_files.c): what it reports is not lost */
+	if (target != fd && real_close(target) != 0 && result == 0)
+	{
+		save_errno = errno;
+		result = -1;
+	}
 	if (result == 0 && event == WAIT_EVENT_WAL_INIT_SYNC)
 		wal_ahead_synced(fd);
 	errno = save_errno;
@@ -372,7 +375,6 @@ static bool
 is_flushed_by_us(int fd, off_t offset, off_t length)
 {
 	KnownFd known;
-	int save_errno = errno;
 	struct stat st;
 	PageMapFile *file;
 
@@ -386,7 +388,6 @@ is_flushed_by_us(int fd, off_t offset, off_t length)
 			fstat(fd, &st) != 0 ?
 				FD_IGNORED :
 				page_map_find_file(calm_page_map, st.st_dev, st.st_ino, &known.incarnation) + 1;
-		errno = save_errno;
 	}
 	if (known.file <= 0)
 		return false;
@@ -407,12 +408,9 @@ calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
 	    is_flushed_by_us(fd, offset, length))
 	{
-		int save_errno = errno;
-
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
 		if (MyBackendType == B_CHECKPOINTER)
 			checkpoint_hold_writes(length);
-		errno = save_errno;
 		return 0;
 	}
 	return real_sync_file_range(fd, offset, length, flags);

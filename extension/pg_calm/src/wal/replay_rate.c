@@ -39,7 +39,7 @@ replay_rate_tick(uint64 now_ms)
 		bool crc_ok;
 		ControlFileData *control = get_controlfile(DataDir, &crc_ok);
 
-		from = seen = control->checkPointCopy.redo;
+		from = seen = crc_ok ? control->checkPointCopy.redo : InvalidXLogRecPtr;
 		since_ms = now_ms;
 		pfree(control);
 	}

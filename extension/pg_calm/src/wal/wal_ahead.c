@@ -22,7 +22,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -60,10 +59,9 @@ static bool
 is_there(XLogSegNo segment, TimeLineID timeline)
 {
 	char path[MAXPGPATH];
-	struct stat st;
 
 	XLogFilePath(path, timeline, segment, wal_segment_size);
-	return stat(path, &st) == 0;
+	return access(path, F_OK) == 0;
 }
 
 static bool

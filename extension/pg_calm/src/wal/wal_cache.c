@@ -26,7 +26,6 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/twophase.h"
@@ -93,15 +92,14 @@ is_archived(XLogSegNo segment, TimeLineID timeline)
 {
 	char name[MAXFNAMELEN];
 	char path[MAXPGPATH];
-	struct stat st;
 
 	XLogFileName(name, timeline, segment, wal_segment_size);
 	StatusFilePath(path, name, ".done");
-	if (stat(path, &st) == 0)
+	if (access(path, F_OK) == 0)
 		return true;
 	/* recycled meanwhile */
 	XLogFilePath(path, timeline, segment, wal_segment_size);
-	return stat(path, &st) != 0;
+	return access(path, F_OK) != 0;
 }
 
 static void

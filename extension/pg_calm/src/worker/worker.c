@@ -34,7 +34,7 @@
 
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
- * is not due, and what is under way at most; nothing.  With many instances on a
+ * is not due, and what is under way at most; nothing; anything in mode off.  With many instances on a
  * device they are longer, by once their length for so many members: a hundred workers
  * together are not to take more of the CPUs than a few.
  */
@@ -42,6 +42,7 @@
 #define DRAIN_INTERVAL_MS 20
 #define WAITING_INTERVAL_MS 10
 #define IDLE_INTERVAL_MS 100
+#define OFF_INTERVAL_MS 1000
 #define MEMBERS_PER_INTERVAL 8
 
 /* Looks at what is under way in the time that the device takes for an operation */
@@ -183,8 +184,9 @@ read_primary_images(void)
 	if (!RecoveryInProgress())
 		return;
 	control = get_controlfile(DataDir, &crc_ok);
-	pg_atomic_write_u32(&calm_shared->primary_images,
-	                    crc_ok && control->checkPointCopy.fullPageWrites);
+	/* it may be being written just now */
+	if (crc_ok)
+		pg_atomic_write_u32(&calm_shared->primary_images, control->checkPointCopy.fullPageWrites);
 	pfree(control);
 }
 
@@ -335,19 +337,23 @@ control_flushing(uint64 now_ms)
 	SpinLockRelease(&calm_shared->lock);
 }
 
-/* Look at the host, the device and the map */
-static void
-look(uint64 now_ms)
+/* Look at the host, the device and the map.  Returns when: reading what is there may have had to wait */
+static uint64
+look(void)
 {
+	uint64 now_ms;
 	PoolLook pool;
 	PoolDue due;
 
 	kernel_flusher_read(&flusher);
+	now_ms = monotonic_ms();
 	control_flushing(now_ms);
 	if (breaker_tick(&flusher, pg_atomic_read_u32(&calm_shared->draining) != PAGE_MAP_END, now_ms))
 		publish_degraded();
+	open_files_close_idle();
+	wal_cache_tick();
 	if (calm_mode == CALM_MODE_OFF)
-		return;
+		return now_ms;
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
@@ -355,8 +361,7 @@ look(uint64 now_ms)
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
 	if (pool.seconds > 0)
 		flush_rate = pool.pages / pool.seconds;
-	open_files_close_idle();
-	wal_cache_tick();
+	return now_ms;
 }
 
 /* One step; true if there is more to do at once */
@@ -376,10 +381,7 @@ work(uint64 now_ms)
 	sharing_tick(now_ms, flush_busy() || flush_in_flight() || draining);
 	/* a busy device leaves no pause for it: the order would be seconds old */
 	if (now_ms >= next_look_ms)
-	{
-		look(now_ms);
-		next_look_ms = now_ms + stretched(CALM_LOOK_MS);
-	}
+		next_look_ms = look() + stretched(CALM_LOOK_MS);
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
 	/* what is under way is finished in any mode */
@@ -415,6 +417,9 @@ pause_ms(bool busy)
 		return Max((long) stretched((uint32) pause),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
+	/* settings wake us */
+	if (calm_mode == CALM_MODE_OFF)
+		return OFF_INTERVAL_MS;
 	if (page_map_unflushed(calm_page_map) > 0)
 		return Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
 	return IDLE_INTERVAL_MS;

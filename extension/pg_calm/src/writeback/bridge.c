@@ -48,7 +48,6 @@
 #include "writeback.h"
 #include "base/base.h"
 #include "shared/shared.h"
-#include "port/pg_bitutils.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
@@ -383,7 +382,7 @@ fill_gap(int fd, off_t offset, uint32 blocks, BridgeFilled *filled)
 }
 
 /*
- * Make the clean blocks of a run dirty, and say what came of it.  What is left makes
+ * Make the clean blocks of a run dirty, and add what came of it.  What is left makes
  * the write less dense, no more.
  */
 void
@@ -393,7 +392,6 @@ bridge_fill(int fd, off_t region, const PageMapBits *dirty, const BridgeRun *run
 	uint32 end = run->first + run->blocks;
 	uint32 block = run->first;
 
-	memset(filled, 0, sizeof(*filled));
 	while (block < end)
 	{
 		uint32 gap_end = Min(next_block(dirty, block), end);

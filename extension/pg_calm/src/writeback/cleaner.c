@@ -304,7 +304,9 @@ pg_calm_cleaner_main(Datum argument)
 		if (serve_requests() || targets_tick(monotonic_ms()))
 			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 page_map_unflushed(calm_page_map) > 0 ? WAITING_MS : IDLE_MS, wait_event);
+		                 calm_flushes() && page_map_unflushed(calm_page_map) > 0 ? WAITING_MS :
+		                                                                           IDLE_MS,
+		                 wait_event);
 		ResetLatch(MyLatch);
 	}
 }

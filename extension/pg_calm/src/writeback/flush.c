@@ -100,8 +100,9 @@ sync_range(OpenFile *open, off_t offset, off_t length, unsigned int flags, const
 	error_latch_begin(&calm_shared->error_latch, open->device, open->inode);
 	if (sync_file_range(open->fd, offset, length, flags) != 0)
 		error = errno;
-	/* then it has written nothing, and seen no error */
-	refused = error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
+	/* then it has written nothing, and seen no error; a wait can fail with one that a device reported */
+	refused = flags == SYNC_FILE_RANGE_WRITE &&
+	          (error == ENOSYS || error == EOPNOTSUPP || error == EPERM);
 	error_latch_end(&calm_shared->error_latch, refused ? 0 : error);
 	if (refused)
 		flush_refused = "the kernel refuses sync_file_range";

@@ -22,13 +22,15 @@
 static OpenFile open_files[MAX_OPEN_FILES];
 
 /*
- * close(2) of a file of a local filesystem reports no writeback error and
- * marks none as seen (fs/open.c, filp_close: ->flush, which they lack).
+ * close(2) of a file of a local filesystem reports no writeback error and marks none as seen
+ * (fs/open.c, filp_close: ->flush, which they lack).  Most others are left alone (device.c); what
+ * one that is not does report is not lost.
  */
 static void
 close_file(OpenFile *open)
 {
-	close(open->fd);
+	error_latch_begin(&calm_shared->error_latch, open->device, open->inode);
+	error_latch_end(&calm_shared->error_latch, close(open->fd) == 0 ? 0 : errno);
 	open->opened_ms = 0;
 }
 

@@ -22,7 +22,7 @@
 #include "shared/shared.h"
 #include "utils/memutils.h"
 
-/* Regions looked at closely in one look, and nanoseconds that it takes: less than 3 % of a core */
+/* Regions looked at closely in one look, and nanoseconds that it takes of a core: less than 3 % */
 #define MAX_CANDIDATES 4096
 #define MAX_LOOK_NS 7000000
 
@@ -129,7 +129,7 @@ void
 pool_look(const PoolDue *due, PoolLook *look)
 {
 	static uint32 next = 0; /* file to go on with in the next look */
-	uint64 until = monotonic_ns() + MAX_LOOK_NS;
+	uint64 until = used_ns() + MAX_LOOK_NS;
 	uint32 first = next;
 	bool around = false;
 
@@ -141,7 +141,7 @@ pool_look(const PoolDue *due, PoolLook *look)
 	if (due->drained != PAGE_MAP_END)
 		add_file(due->drained, due, look);
 
-	while (candidate_count < MAX_CANDIDATES && monotonic_ns() < until)
+	while (candidate_count < MAX_CANDIDATES && used_ns() < until)
 	{
 		uint32 f = page_map_next_marked(calm_page_map, next);
 

@@ -36,7 +36,6 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "common/hashfn.h"
-#include "map/map.h"
 #include "miscadmin.h"
 #include "shared/shared.h"
 #include "storage/buf_internals.h"

@@ -230,7 +230,6 @@ targets_pace_checkpoint(bool data_file)
 {
 	static bool lowered = false;
 	bool lower = data_file && recovery_has_target();
-	int save_errno = errno;
 	double segments;
 
 	if (!lowered && !lower)
@@ -241,5 +240,4 @@ targets_pace_checkpoint(bool data_file)
 	if (lowered)
 		segments = Min(segments, wal_between_checkpoints() / wal_segment_size);
 	CheckPointSegments = (int) Max(segments, 1);
-	errno = save_errno;
 }

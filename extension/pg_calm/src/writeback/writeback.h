@@ -282,7 +282,7 @@ extern void targets_limit_pool(uint64 unflushed, const DeviceCaps *caps, Control
 /* Bytes of WAL per second by which pg_calm.recovery_target goes */
 extern double targets_replay_rate(void);
 
-/* For the checkpointer, after each of its writes.  Allocates nothing, raises no error, keeps errno */
+/* For the checkpointer, after each of its writes.  Allocates nothing, raises no error */
 extern void targets_pace_checkpoint(bool data_file);
 
 #endif /* PG_CALM_WRITEBACK_H */
