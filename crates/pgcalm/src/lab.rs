@@ -1,5 +1,6 @@
 use anyhow::bail;
 use clap::Args;
+use pgcalm_host::Failure;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contestant::CONTESTANTS;
@@ -130,6 +131,10 @@ impl ReportFiles {
 /// Removes what a killed run has left.
 pub(crate) fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     let cleaned = match &args.dir {
+        Some(dir) if !dir.exists() => bail!(Failure::Usage(format!(
+            "--dir {}: no such directory; without --dir all are cleaned where the lab works unless told otherwise",
+            dir.display()
+        ))),
         Some(dir) => clean::clean(dir, args.templates)?,
         None => clean::clean_all(args.templates)?,
     };
