@@ -99,7 +99,8 @@ pub(crate) fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + Partial
     files.write(&report)?;
     match report.failure() {
         Some(failure) => bail!("{}: {failure}", report.document().subject),
-        None => Ok(()),
+        // The report may be of a part.
+        None => Ok(interrupt.check()?),
     }
 }
 
