@@ -66,21 +66,32 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         host: stage.host(mechanism)?,
         settings: named(options),
         server_settings: options.server_settings(),
+        interrupted: false,
         cycles: Vec::new(),
         controls: Vec::new(),
     };
-    let mut random = Rng::with_seed(options.seed);
-    report.cycles = cycles(&context, &report.server_settings, &mut random)?;
-    if options.control {
-        for &fs_type in options.file_systems() {
+    match fill(&context, &mut report) {
+        // Cycles may have been made for hours; a loss among them counts.
+        Err(_) if interrupt.check().is_err() && !report.cycles.is_empty() => report.interrupted = true,
+        done => done?,
+    }
+    Ok(report)
+}
+
+/// The cycles, then the controls; what was done before an error is in the report, too.
+fn fill(context: &Surroundings<'_>, report: &mut Report) -> anyhow::Result<()> {
+    let mut random = Rng::with_seed(context.options.seed);
+    cycles(context, &report.server_settings, &mut random, &mut report.cycles)?;
+    if context.options.control {
+        for &fs_type in context.options.file_systems() {
             for sabotage in [Sabotage::FsyncOff, Sabotage::UnsyncedFiles] {
-                let control = control(&context, fs_type, sabotage, &report.server_settings, &mut random)
+                let control = control(context, fs_type, sabotage, &report.server_settings, &mut random)
                     .with_context(|| format!("control on {}", fs_type.name()))?;
                 report.controls.push(control);
             }
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The cycles, on all file systems in turn.
@@ -88,11 +99,11 @@ fn cycles(
     context: &Surroundings<'_>,
     settings: &BTreeMap<String, String>,
     random: &mut Rng,
-) -> anyhow::Result<Vec<Cycle>> {
+    done: &mut Vec<Cycle>,
+) -> anyhow::Result<()> {
     let options = context.options;
     let (cycles, fs, crash) = (options.cycles, options.file_systems(), options.crashes());
     let mut arenas: Vec<Option<Arena<'_>>> = fs.iter().map(|_| None).collect();
-    let mut done = Vec::new();
     for number in 1..=cycles {
         context.stage.interrupt.check()?;
         let turn = number as usize - 1;
@@ -114,7 +125,7 @@ fn cycles(
         }
         done.push(cycle);
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Crashes of a server that doesn't sync as it should, until what it lost is found.

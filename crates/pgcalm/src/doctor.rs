@@ -25,6 +25,13 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     // To take back, nothing is judged.
     let sample = if args.undo { Duration::ZERO } else { args.duration };
     let collected = collect::collect(&root, &args.caps.collect(wanted, sample))?;
+    if let Some(error) = collected.unasked.as_ref().and_then(|error| error.downcast_ref::<Failure>())
+        && matches!(error, Failure::Usage(_))
+        && !args.undo
+    {
+        // A host without any of its servers is judged by next to nothing.
+        return Err(error.clone().into());
+    }
     let mut connection = collected.connection;
     let mut report = rules::judge(collected.facts);
     let is_named = wanted.connect.is_some() || wanted.instance.is_some();

@@ -1,5 +1,6 @@
 use anyhow::bail;
 use clap::Args;
+use pgcalm_host::Failure;
 use pgcalm_lab::archive::archiver::ARCHIVERS;
 use pgcalm_lab::clean;
 use pgcalm_lab::contestant::CONTESTANTS;
@@ -98,7 +99,8 @@ pub(crate) fn run_one<O: Args, R: Shown + Serialize + DeserializeOwned + Partial
     files.write(&report)?;
     match report.failure() {
         Some(failure) => bail!("{}: {failure}", report.document().subject),
-        None => Ok(()),
+        // The report may be of a part.
+        None => Ok(interrupt.check()?),
     }
 }
 
@@ -130,6 +132,10 @@ impl ReportFiles {
 /// Removes what a killed run has left.
 pub(crate) fn clean(args: &CleanArgs) -> anyhow::Result<()> {
     let cleaned = match &args.dir {
+        Some(dir) if !dir.exists() => bail!(Failure::Usage(format!(
+            "--dir {}: no such directory; without --dir all are cleaned where the lab works unless told otherwise",
+            dir.display()
+        ))),
         Some(dir) => clean::clean(dir, args.templates)?,
         None => clean::clean_all(args.templates)?,
     };

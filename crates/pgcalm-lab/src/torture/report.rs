@@ -23,6 +23,9 @@ pub struct Report {
     pub settings: BTreeMap<String, serde_json::Value>,
     /// The settings of the servers where they differ from PostgreSQL's defaults.
     pub server_settings: BTreeMap<String, String>,
+    /// Whether a signal ended the run; what was under way then is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// The cycles in the order in which they were run.
     pub cycles: Vec<Cycle>,
     /// Two controls for each file system; empty if none was asked for.

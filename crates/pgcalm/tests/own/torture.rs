@@ -2,6 +2,7 @@
 
 use crate::lab_run;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -155,6 +156,23 @@ fn sigint_takes_everything_down() {
         assert_eq!(child.wait().unwrap().code(), Some(130));
         assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
     }
+}
+
+#[test]
+fn an_interrupted_run_reports_the_cycles_that_were_done() {
+    let Some(dir) = can_run().then(|| Dir::new("torture-part")) else { return };
+    let json = dir.0.join("report.json");
+    let mut command = torture(&dir.0, &["--fs", "ext4", "--cycles", "99", "--json"]);
+    let mut child = command.arg(&json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(notes.any(|note| note.contains("cycle 1 of 99") && note.contains("as they must be")));
+    signal(&child, Signal::INT);
+    let rest: Vec<String> = notes.collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{rest:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("interrupted: 1 of 99 crashes"));
+    assert_eq!(read(&json).cycles.len(), 1);
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
 }
 
 #[test]

@@ -289,8 +289,9 @@ fn report_says_what_to_give_it_when_the_file_is_none_of_ours() {
     }
 }
 
+/// A name mistyped would leave mounts and devices behind, and say that there were none.
 #[test]
-fn clean_has_nothing_to_do_where_there_is_no_lab() {
-    let output = pgcalm(&["lab", "clean", "--dir", "/nonexistent/pgcalm"]);
-    assert_eq!(output.status.code(), Some(0));
+fn clean_of_a_directory_that_is_not_there_is_a_mistake() {
+    let stderr = refused(&mut command(&["lab", "clean", "--dir", "/nonexistent/pgcalm"]), 2);
+    assert!(stderr.contains("--dir /nonexistent/pgcalm"), "{stderr}");
 }

@@ -52,6 +52,10 @@ impl Report {
                 ));
             }
         }
+        // What did not come in the part that was run may have come in the rest.
+        if self.interrupted {
+            return None;
+        }
         let idle =
             |count: fn(&Cycle) -> u64| !self.cycles.is_empty() && self.cycles.iter().all(|cycle| count(cycle) == 0);
         if idle(|cycle| cycle.commits) {

@@ -161,10 +161,12 @@ fn verdict(report: &Report) -> String {
         Some(failure) => format!("FAILED: {failure}"),
         None => {
             let commits: u64 = report.cycles.iter().map(|cycle| cycle.commits).sum();
-            format!(
-                "passed: {} crashes, {commits} acknowledged commits, none lost, nothing corrupt",
-                report.cycles.len()
-            )
+            let done = report.cycles.len();
+            let crashes = match report.settings.get("cycles").filter(|_| report.interrupted) {
+                Some(all) => format!("interrupted: {done} of {all} crashes"),
+                None => format!("passed: {done} crash{}", if done == 1 { "" } else { "es" }),
+            };
+            format!("{crashes}, {commits} acknowledged commits, none lost, nothing corrupt")
         }
     }
 }
@@ -226,6 +228,7 @@ pub(super) mod tests {
             host: Host::of_a_test("cgroup-v1-root"),
             settings: BTreeMap::from([("seed".into(), 1.into())]),
             server_settings: BTreeMap::from([("pg_calm.mode".into(), "on".into())]),
+            interrupted: false,
             cycles: vec![cycle(1, "ext4", "shutdown"), cycle(2, "xfs", "kill")],
             controls: vec![Control {
                 sabotage: "fsync=off".into(),
@@ -249,6 +252,18 @@ pub(super) mod tests {
         assert!(report().document().markdown().starts_with("# passed: "));
         assert!(report().document().tabs().lines().count() > 2);
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn what_was_done_until_a_signal_is_no_pass_and_no_failure_but_by_a_loss() {
+        let mut report = Report { interrupted: true, ..report() };
+        report.settings.insert("cycles".into(), 20.into());
+        report.cycles.truncate(1);
+        report.cycles[0].flushed_pages = 0;
+        assert!(report.text().contains("interrupted: 1 of 20 crashes, 1000 acknowledged commits"), "{}", report.text());
+        assert_eq!(report.failure(), None);
+        report.cycles[0].rows_lost = 2;
+        assert!(report.text().contains("FAILED: cycle 1"), "{}", report.text());
     }
 
     #[test]
