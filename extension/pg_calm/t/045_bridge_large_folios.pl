@@ -115,8 +115,8 @@ foreach my $try (1 .. 8)
 {
 	read_ahead();
 	push @took, update();
-	# others write to the device as well
-	last if $took[-1]->{device} < BLOCKS / 2;
+	# others write to the device as well, and take memory for large folios
+	last if $took[-1]->{device} < BLOCKS / 2 && $took[-1]->{unbridged_pages} > 50;
 }
 SKIP:
 {
