@@ -40,7 +40,8 @@
  * is no limit.  If it does not fit, the guard makes it hurry (RequestCheckpoint), and asks for
  * one when a quarter of B is WAL of one cycle.  Only from there on are writers paced.  WAL that
  * a slot or the archive retains is not freed by checkpoints: if the room is less than that, the
- * rate is that at which its retainer comes on, and what has the room last for 15 minutes.
+ * rate is that at which its retainer comes on, and what has the room last for 15 minutes; R / 2 s
+ * holds here, too.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,6 +49,7 @@
 
 #include <math.h>
 
+#include "base/base.h"
 #include "guard.h"
 
 /* Seconds over which a drain rate is smoothed */
@@ -314,8 +316,9 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 		{
 			allowed = reading->allowed_rate;
 			binding = (GuardInput) i;
-			gate =
-				i == GUARD_WAL_SPACE && allowed < STUCK_RATE ? GUARD_GATE_CLOSED : GUARD_GATE_PACED;
+			/* what closed it is not over because something else allows less */
+			gate = Max(gate, i == GUARD_WAL_SPACE && allowed < STUCK_RATE ? GUARD_GATE_CLOSED :
+			                                                                GUARD_GATE_PACED);
 		}
 	}
 
@@ -364,6 +367,7 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 	shared->paced_rate = isinf(paced) ? 0 : paced;
 	SpinLockRelease(&shared->lock);
 
-	pg_atomic_write_u64(&shared->updated_ms, now_ms);
+	/* not when the look began: one that took seconds is as new as any */
+	pg_atomic_write_u64(&shared->updated_ms, monotonic_ms());
 	pg_atomic_write_u32(&shared->gate, gate);
 }

@@ -11,16 +11,17 @@
 #include "postgres.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
 #include "base/base.h"
 #include "guard.h"
-#include "miscadmin.h"
+#include "port/pg_crc32c.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 
@@ -50,6 +51,7 @@ typedef struct WalFiles
 	uint64 total_bytes;
 	uint64 ahead_bytes; /* of segments made for later */
 	uint64 oldest;      /* position at which the first segment begins */
+	XLogSegNo current;  /* as of which these two are known */
 } WalFiles;
 
 /* Whether one of the two inputs was pressed for space, by cycles of checkpoints */
@@ -62,13 +64,16 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, char *name, uint64 now_ms);
+static uint64 retained_from(uint64 insert, char *name, uint64 *now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GuardReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
                               uint64 now_ms);
 
-/* False if that can't be read */
+/*
+ * False if that can't be read.  If the directory alone can't, as when the host has no descriptor
+ * left, it is as at the last look, less the segments that were begun since: what is free says more.
+ */
 static bool
 read_files(uint64 insert, WalFiles *files)
 {
@@ -78,11 +83,20 @@ read_files(uint64 insert, WalFiles *files)
 	XLogSegNo current;
 	XLogSegNo first = 0;
 
-	if (statvfs(XLOGDIR, &fs) != 0 || (directory = opendir(XLOGDIR)) == NULL)
+	if (statvfs(XLOGDIR, &fs) != 0)
 		return false;
+	directory = opendir(XLOGDIR);
 	XLByteToSeg(insert, current, wal_segment_size);
 	files->free_bytes = (uint64) fs.f_bavail * fs.f_frsize;
 	files->total_bytes = (uint64) fs.f_blocks * fs.f_frsize;
+	if (directory == NULL)
+	{
+		files->ahead_bytes -=
+			Min(files->ahead_bytes, (current - files->current) * wal_segment_size);
+		files->current = current;
+		return files->oldest != 0;
+	}
+	files->current = current;
 	files->ahead_bytes = 0;
 	while ((entry = readdir(directory)) != NULL)
 	{
@@ -102,27 +116,38 @@ read_files(uint64 insert, WalFiles *files)
 	return true;
 }
 
-/* Redo point of the last checkpoint that has ended; 0 if that can't be read now */
+/*
+ * Redo point of the last checkpoint that has ended; 0 if that can't be read now.  Not by
+ * get_controlfile: its error would end the worker, and let all writers go.
+ */
 static uint64
 read_completed_redo(void)
 {
-	bool valid;
-	ControlFileData *control = get_controlfile(DataDir, &valid);
-	uint64 redo = valid ? control->checkPointCopy.redo : 0;
+	ControlFileData control;
+	pg_crc32c crc;
+	int fd = open(XLOG_CONTROL_FILE, O_RDONLY | O_CLOEXEC);
+	bool whole = fd >= 0 && read(fd, &control, sizeof(control)) == sizeof(control);
 
-	pfree(control);
-	return redo;
+	if (fd >= 0)
+		(void) close(fd);
+	if (!whole)
+		return 0;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &control, offsetof(ControlFileData, crc));
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, control.crc) ? control.checkPointCopy.redo : 0;
 }
 
 /*
  * From where on WAL is kept for something other than crash recovery, and what
  * that is: the slot or the archive that is furthest behind (xlog.c, KeepLogSeg;
- * XLogArchiveCheckDone).  insert if nothing is.
+ * XLogArchiveCheckDone).  insert if nothing is.  now_ms becomes the moment as of which that holds.
  */
 static uint64
-retained_from(uint64 insert, char *name, uint64 now_ms)
+retained_from(uint64 insert, char *name, uint64 *now_ms)
 {
 	uint64 from = insert;
+	uint64 look_ms = *now_ms;
 	uint64 queue;
 	uint64 oldest;
 
@@ -149,9 +174,10 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
 
-	if (guard_archive_queue(&queue, &oldest, now_ms) && oldest != 0 && oldest < from)
+	if (guard_archive_queue(&queue, &oldest, &look_ms) && oldest != 0 && oldest < from)
 	{
 		from = oldest;
+		*now_ms = look_ms;
 		strlcpy(name, "archive", NAMEDATALEN);
 	}
 	return from;
@@ -197,7 +223,8 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static GuardDrain retainer;
 	static char retained_by[NAMEDATALEN] = "";
 	char name[NAMEDATALEN] = "";
-	uint64 from = retained_from(insert, name, now_ms);
+	uint64 from_ms = now_ms;
+	uint64 from = retained_from(insert, name, &from_ms);
 	uint64 kept;
 	double reserve;
 	bool retained;
@@ -235,7 +262,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		memset(&retainer, 0, sizeof(retainer));
 		strlcpy(retained_by, name, sizeof(retained_by));
 	}
-	guard_track(&retainer, from, now_ms);
+	guard_track(&retainer, from, from_ms);
 	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
 	               retained, now_ms);
 	if (retained)
@@ -243,7 +270,8 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		double rate =
 			Max(wal.room / RETAINED_SECONDS, Min(wal.room / RETAINED_LAST_SECONDS, RETAINED_LEAST));
 
-		reading->allowed_rate = wal.room > 0 ? Max(retainer.rate, 0) + rate : 0;
+		/* what it has left behind in a leap is not free before the next checkpoint ends */
+		reading->allowed_rate = Min(Max(retainer.rate, 0) + rate, guard_space_rate(&wal, INFINITY));
 		reading->drain_rate = retainer.rate;
 		strlcpy(reading->object, name, sizeof(reading->object));
 	}
@@ -257,7 +285,7 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 	uint64 redo;
 	uint64 read;
 	bool running;
-	WalFiles files;
+	static WalFiles files;
 
 	/* in this order: a checkpoint that ends in between must not look as if it began */
 	redo = GetRedoRecPtr();
