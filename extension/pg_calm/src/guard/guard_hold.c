@@ -20,6 +20,10 @@
  * to the lock table and queues, and all others behind it: then the wait is given
  * up.  There an interrupt is answered as anywhere.
  *
+ * Who can't be held, since its transaction has written or it runs in a function, would fill the
+ * filesystem of pg_wal in one transaction: its next statement fails where all others' do, or as
+ * soon as half of the reserve is used.
+ *
  * A transaction that drops files or notifies somebody does so after that callback
  * (CommitTransaction, smgrDoPendingDeletes and AtCommit_Notify), so it is not held.
  *
@@ -69,6 +73,9 @@
 /* What was not used of the rate is kept for so many seconds */
 #define BURST_SECONDS 0.1
 
+/* Who can't be held is refused when less than this part of the reserve for WAL is left */
+#define RESERVE_LEFT 0.5
+
 typedef struct GuardTicket
 {
 	bool taken;
@@ -102,6 +109,7 @@ static bool nap(bool committed, long nap_ms);
 static bool wait_turn(bool committed, GuardTicket *ticket);
 static void hold(bool committed);
 static void consider(void);
+static bool is_refused(bool waited);
 static void before_statement(void);
 static bool notifies(void);
 static void at_commit(XactEvent event, void *argument);
@@ -379,31 +387,52 @@ hold(bool committed)
 
 /*
  * With the gate not open: whether the transaction may be held
- * when it is over.  What can fail is done here, since there it must not.
+ * when it is over.  What can fail is done here, since there it must not.  Whose function this
+ * is in, or whose foreign key, makes no difference.
  */
 static void
 consider(void)
 {
 	may_hold = MyBackendType == B_BACKEND && !IsParallelWorker() && guard_holds_session &&
-	           !(guard_exempt_superusers && superuser());
+	           !(guard_exempt_superusers && superuser_arg(GetOuterUserId()));
 	if (may_hold && wait_event == 0)
 		wait_event = CALM_WAIT_EVENT("PgCalmGuardHold");
 }
 
+/* Whether a statement that is about to write has to fail, as the server would end with it */
+static bool
+is_refused(bool waited)
+{
+	GuardGate gate = gate_now();
+	const GuardReading *space = &guard_shared->readings[GUARD_WAL_SPACE];
+	bool used;
+
+	if (must_go_on || guard_shared->shadow || gate < GUARD_GATE_CLOSED)
+		return false;
+	SpinLockAcquire(&guard_shared->lock);
+	used = space->value < space->limit * RESERVE_LEFT;
+	SpinLockRelease(&guard_shared->lock);
+	return gate == GUARD_GATE_REFUSE || (used && !waited);
+}
+
 /*
- * A statement that is not nested in another is about to write, or may be: see
- * whether it has to wait, and whether its transaction has to when it is over.
+ * A statement is about to write, or may be: see whether it has to wait, which one that is nested
+ * in another never does, and whether its transaction has to when it is over.
  */
 static void
 before_statement(void)
 {
+	bool waits = nesting == 0 && !TransactionIdIsValid(GetTopTransactionIdIfAny());
+
 	if (gate_now() == GUARD_GATE_OPEN)
 		return;
 	consider();
-	if (!may_hold || TransactionIdIsValid(GetTopTransactionIdIfAny()) || has_locks())
+	if (!may_hold)
 		return;
-	hold(false);
-	if (gate_now() == GUARD_GATE_REFUSE && !guard_shared->shadow)
+	waits = waits && !has_locks();
+	if (waits)
+		hold(false);
+	if (is_refused(waits))
 	{
 		char object[NAMEDATALEN];
 
@@ -478,11 +507,11 @@ writes(const QueryDesc *query)
 static void
 executor_start(QueryDesc *query, int flags)
 {
-	if (nesting == 0 && (flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+	if ((flags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 	{
 		if (writes(query))
 			before_statement();
-		else if (gate_now() != GUARD_GATE_OPEN)
+		else if (nesting == 0 && gate_now() != GUARD_GATE_OPEN)
 			consider();
 	}
 	if (previous_executor_start)

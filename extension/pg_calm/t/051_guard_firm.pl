@@ -1,0 +1,161 @@
+
+# What must not get past the guard while there is no room for WAL, nor take it away; and what must
+# end a hold.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use IPC::Run qw(start);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = calm_node(
+	'firm', q{
+archive_mode = on
+archive_command = 'false'
+max_wal_size = 512MB
+shared_preload_libraries = 'pg_calm_guard'
+pg_calm_guard.mode = on
+pg_calm_guard.wal_space = 0
+pg_calm_guard.patience = '1h'
+}, '--wal-segsize=1');
+$node->start;
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm_guard;
+CREATE ROLE app LOGIN;
+GRANT pg_monitor TO app;
+GRANT CREATE ON SCHEMA public TO app;
+SET ROLE app;
+CREATE TABLE filler (t text);
+CREATE TABLE other (t text);
+});
+my $megabyte = "INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 1000) i";
+
+sub set
+{
+	my (@settings) = @_;
+
+	$node->safe_psql('postgres', "ALTER SYSTEM SET $_") foreach @settings;
+	$node->reload;
+	return;
+}
+
+sub guard
+{
+	my ($input, $column) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = '$input'");
+}
+
+sub reaches
+{
+	my ($input, $state, $name) = @_;
+
+	return ok(wait_for(sub { return guard($input, 'state') eq $state }, 60), $name)
+	  || diag("$input is " . guard($input, 'state') . ', at ' . guard($input, 'value'));
+}
+
+# A session of app that runs a script
+sub session
+{
+	my ($script) = @_;
+	my $session = { in => "$script\n\\q\n", out => '', err => '' };
+
+	$session->{handle} = start(
+		[
+			'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-U', 'app', '-h', $node->host, '-p', $node->port, 'postgres'
+		],
+		'<', \$session->{in},
+		'>', \$session->{out},
+		'2>', \$session->{err},
+		IPC::Run::timer(600));
+	return $session;
+}
+
+# Whether it ends
+sub ended
+{
+	my ($session) = @_;
+
+	return 0
+	  if !wait_for(sub { $session->{handle}->pump_nb; return !$session->{handle}->pumpable; }, 60);
+	$session->{handle}->finish;
+	return 1;
+}
+
+# Whether it is held
+sub held
+{
+	my ($session) = @_;
+
+	$session->{handle}->pump_nb if $session->{handle}->pumpable;
+	return $node->safe_psql('postgres', 'SELECT count(*) > 0 FROM pg_calm_guard_holds') eq 't';
+}
+
+# Who waits for it goes on when the guard is in a state
+sub until_space
+{
+	my ($state) = @_;
+
+	return "PERFORM pg_sleep(0.05); EXIT WHEN (SELECT state = '$state' FROM pg_calm_guard WHERE input = 'wal_space');";
+}
+
+sub begun
+{
+	my ($session) = @_;
+
+	return wait_for(sub { $session->{handle}->pump_nb; return $session->{out} =~ /begun/ }, 60);
+}
+
+# --- transactions that began before there was no room
+
+my $wait = 'DO $$BEGIN LOOP ' . until_space('refusing') . ' END LOOP; END$$;';
+my $transaction = session(
+	"BEGIN; INSERT INTO other VALUES ('row by row'); SELECT 'begun'; $wait INSERT INTO other VALUES ('more'); COMMIT;");
+my $block = session(
+	"SELECT 'begun'; DO \$\$BEGIN INSERT INTO other VALUES ('nested'); LOOP "
+	  . until_space('refusing')
+	  . " END LOOP; INSERT INTO other VALUES ('more'); END\$\$;");
+my $frees =
+  session("BEGIN; INSERT INTO other VALUES ('frees'); TRUNCATE filler; SELECT 'begun'; $wait INSERT INTO other VALUES ('freed'); COMMIT;");
+ok(begun($_), 'a transaction has begun') foreach $transaction, $block, $frees;
+set("pg_calm_guard.patience = '1s'", "pg_calm_guard.wal_space = '1000TB'");
+reaches('wal_space', 'refusing', 'writers are refused');
+ok(ended($transaction), 'a transaction that has written is not held');
+like($transaction->{err}, qr/53100: pg_calm_guard: no space is left for WAL/, 'but its next statement is refused');
+ok(ended($block), 'nor is a block of code');
+like($block->{err}, qr/53100: pg_calm_guard: no space is left for WAL/, 'whose next one is, too');
+ok(ended($frees), 'one that frees space is neither');
+is($frees->{err}, '', 'held nor refused');
+is($node->safe_psql('postgres', "SELECT string_agg(t, ', ' ORDER BY t) FROM other"), 'freed, frees', 'and none has gone on');
+
+# a superuser's, with what his statement does in the name of others
+is( ( $node->psql('postgres',
+			q{CREATE FUNCTION writes() RETURNS void LANGUAGE sql SECURITY DEFINER AS $$INSERT INTO other VALUES ('app')$$;
+ALTER FUNCTION writes OWNER TO app; SELECT writes(); DELETE FROM other})
+	)[0],
+	0,
+	'a superuser is not refused, in whoever\'s functions');
+
+set("pg_calm_guard.patience = '1h'", 'pg_calm_guard.wal_space = 0');
+reaches('wal_space', 'off', 'reset');
+$wait =~ s/refusing/pacing/;
+$transaction = session(
+	"BEGIN; INSERT INTO other VALUES ('row by row'); SELECT 'begun'; $wait INSERT INTO other VALUES ('more'); COMMIT;");
+ok(begun($transaction), 'another has begun');
+set("pg_calm_guard.wal_space = '1000TB'");
+ok(ended($transaction), 'while others wait it is not held');
+like($transaction->{err}, qr/53100:/, 'but refused: more than half of the reserve is used');
+set('pg_calm_guard.wal_space = 0');
+reaches('wal_space', 'off', 'reset');
+
+$node->stop('immediate');
+done_testing();
