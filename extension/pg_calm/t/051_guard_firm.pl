@@ -157,5 +157,23 @@ like($transaction->{err}, qr/53100:/, 'but refused: more than half of the reserv
 set('pg_calm_guard.wal_space = 0');
 reaches('wal_space', 'off', 'reset');
 
+# --- who writes without a statement of his own
+
+# the client looks for the functions with its first one
+my $file = PostgreSQL::Test::Utils::tempdir() . '/object';
+write_file($file, 'x' x 100_000);
+(my $behind = $wait) =~ s/wal_space/archive/;
+my $session = session("\\lo_import $file\nSELECT 'begun';\n$behind\n\\lo_import $file");
+ok(begun($session), 'a client has begun to write large objects');
+set("pg_calm_guard.archive_backlog = '2MB'");
+$node->safe_psql('postgres', "$megabyte; SELECT pg_switch_wal()") foreach 1 .. 4;
+ok(wait_for(sub { return guard('archive', 'value > value_limit AND allowed_rate < 1024') eq 'true' }, 120),
+	'an archive that takes nothing');
+ok(wait_for(sub { return held($session) }, 60), 'holds it, too') or diag($session->{err});
+
+set("archive_command = 'true'");
+ok(ended($session), 'until the archive takes some');
+reaches('archive', 'watched', 'the backlog is gone');
+
 $node->stop('immediate');
 done_testing();

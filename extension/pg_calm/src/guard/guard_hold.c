@@ -467,6 +467,10 @@ at_commit(XactEvent event, void *argument)
 {
 	CalmRelationId *files;
 
+	/* what was no statement of its own, as with large objects, or began before the gate closed */
+	if (event == XACT_EVENT_PRE_COMMIT && gate_now() != GUARD_GATE_OPEN &&
+	    TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		consider();
 	if (!may_hold || must_go_on)
 		return;
 	if (event == XACT_EVENT_PRE_COMMIT)
