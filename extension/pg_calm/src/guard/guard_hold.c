@@ -327,7 +327,8 @@ wait_turn(bool committed, GuardTicket *ticket)
 		GuardInput input;
 		long nap_ms = NAP_MS;
 
-		if (gate == GUARD_GATE_OPEN)
+		/* shadow may have been set meanwhile */
+		if (gate == GUARD_GATE_OPEN || guard_shared->shadow)
 			return true;
 		if (gate == GUARD_GATE_REFUSE)
 			return false;
@@ -372,7 +373,9 @@ hold(bool committed)
 
 		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
 		{
-			debt = gate_now() == GUARD_GATE_OPEN ? 0 : Max(debt - waiting.cost, 0);
+			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ?
+			           0 :
+			           Max(debt - waiting.cost, 0);
 			memset(&waiting, 0, sizeof(waiting));
 			waiting.cost = debt;
 		}
