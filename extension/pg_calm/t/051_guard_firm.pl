@@ -171,6 +171,38 @@ ok(wait_for(sub { return guard('archive', 'value > value_limit AND allowed_rate 
 	'an archive that takes nothing');
 ok(wait_for(sub { return held($session) }, 60), 'holds it, too') or diag($session->{err});
 
+# --- a look that can't be made, as when the host has no descriptor left, and a worker that ends
+
+sub worker
+{
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+	my ($pid) = map { /^\s*(\d+)/ } grep { /pg_calm_guard/ } `ps --no-headers -o pid,args --ppid $postmaster`;
+
+	return $pid // 0;
+}
+
+my $before = worker();
+my $since = $node->safe_psql('postgres', 'SELECT since FROM pg_calm_guard_holds');
+chmod 0000, $node->data_dir . '/global/pg_control';
+usleep(2_000_000);
+chmod 0600, $node->data_dir . '/global/pg_control';
+is(worker(), $before, 'the guard outlives a control file that it cannot read');
+kill 'TERM', $before;
+ok(wait_for(sub { my $now = worker(); return $now != 0 && $now != $before }), 'ended, it comes back');
+reaches('archive', 'pacing', 'to what it had limited');
+is($node->safe_psql('postgres', 'SELECT since FROM pg_calm_guard_holds'), $since, 'and nobody was let go');
+set("pg_calm_guard.wal_space = '1000TB'");
+reaches('wal_space', 'pacing', 'no space');
+my $offset = -s $node->logfile;
+chmod 0300, $node->data_dir . '/pg_wal';
+usleep(2_000_000);
+my $state = guard('wal_space', 'state');
+chmod 0700, $node->data_dir . '/pg_wal';
+is($state, 'pacing', 'nor for a directory that it cannot read');
+unlike(slurp_file($node->logfile, $offset), qr/has lost its input/, 'not for a moment');
+set('pg_calm_guard.wal_space = 0');
+reaches('wal_space', 'off', 'reset');
+
 # --- a way out by reload
 
 set("pg_calm_guard.mode = 'shadow'");

@@ -73,7 +73,6 @@ static void start_shared_memory(void);
 static void register_worker(void);
 static Size shared_size(void);
 static uint64 look(uint64 now_ms);
-static void worker_exit(int code, Datum argument);
 
 const char *
 guard_input_name(GuardInput input)
@@ -197,10 +196,10 @@ guard_must_be_loaded(void)
 static void
 register_worker(void)
 {
-	/* in recovery nobody writes */
+	/* in recovery nobody writes; who is held is so until it is back, if that is soon */
 	BackgroundWorker worker = {.bgw_flags = BGWORKER_SHMEM_ACCESS,
 	                           .bgw_start_time = BgWorkerStart_RecoveryFinished,
-	                           .bgw_restart_time = 5};
+	                           .bgw_restart_time = 1};
 
 	strlcpy(worker.bgw_library_name, "pg_calm_guard", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "pg_calm_guard_main", sizeof(worker.bgw_function_name));
@@ -241,13 +240,6 @@ look(uint64 now_ms)
 	return asked == 0 ? OFF_INTERVAL_MS : LOOK_INTERVAL_MS;
 }
 
-/* Without us nobody is to wait */
-static void
-worker_exit(int code, Datum argument)
-{
-	pg_atomic_write_u32(&guard_shared->gate, GUARD_GATE_OPEN);
-}
-
 void
 pg_calm_guard_main(Datum argument)
 {
@@ -257,7 +249,6 @@ pg_calm_guard_main(Datum argument)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
-	before_shmem_exit(worker_exit, (Datum) 0);
 
 	for (;;)
 	{

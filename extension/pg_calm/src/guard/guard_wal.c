@@ -11,16 +11,17 @@
 #include "postgres.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
 #include "base/base.h"
 #include "guard.h"
-#include "miscadmin.h"
+#include "port/pg_crc32c.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 
@@ -50,6 +51,7 @@ typedef struct WalFiles
 	uint64 total_bytes;
 	uint64 ahead_bytes; /* of segments made for later */
 	uint64 oldest;      /* position at which the first segment begins */
+	XLogSegNo current;  /* as of which these two are known */
 } WalFiles;
 
 /* Whether one of the two inputs was pressed for space, by cycles of checkpoints */
@@ -68,7 +70,10 @@ static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, boo
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
                               uint64 now_ms);
 
-/* False if that can't be read */
+/*
+ * False if that can't be read.  If the directory alone can't, as when the host has no descriptor
+ * left, it is as at the last look, less the segments that were begun since: what is free says more.
+ */
 static bool
 read_files(uint64 insert, WalFiles *files)
 {
@@ -78,11 +83,20 @@ read_files(uint64 insert, WalFiles *files)
 	XLogSegNo current;
 	XLogSegNo first = 0;
 
-	if (statvfs(XLOGDIR, &fs) != 0 || (directory = opendir(XLOGDIR)) == NULL)
+	if (statvfs(XLOGDIR, &fs) != 0)
 		return false;
+	directory = opendir(XLOGDIR);
 	XLByteToSeg(insert, current, wal_segment_size);
 	files->free_bytes = (uint64) fs.f_bavail * fs.f_frsize;
 	files->total_bytes = (uint64) fs.f_blocks * fs.f_frsize;
+	if (directory == NULL)
+	{
+		files->ahead_bytes -=
+			Min(files->ahead_bytes, (current - files->current) * wal_segment_size);
+		files->current = current;
+		return files->oldest != 0;
+	}
+	files->current = current;
 	files->ahead_bytes = 0;
 	while ((entry = readdir(directory)) != NULL)
 	{
@@ -102,16 +116,26 @@ read_files(uint64 insert, WalFiles *files)
 	return true;
 }
 
-/* Redo point of the last checkpoint that has ended; 0 if that can't be read now */
+/*
+ * Redo point of the last checkpoint that has ended; 0 if that can't be read now.  Not by
+ * get_controlfile: its error would end the worker, and let all writers go.
+ */
 static uint64
 read_completed_redo(void)
 {
-	bool valid;
-	ControlFileData *control = get_controlfile(DataDir, &valid);
-	uint64 redo = valid ? control->checkPointCopy.redo : 0;
+	ControlFileData control;
+	pg_crc32c crc;
+	int fd = open(XLOG_CONTROL_FILE, O_RDONLY | O_CLOEXEC);
+	bool whole = fd >= 0 && read(fd, &control, sizeof(control)) == sizeof(control);
 
-	pfree(control);
-	return redo;
+	if (fd >= 0)
+		(void) close(fd);
+	if (!whole)
+		return 0;
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &control, offsetof(ControlFileData, crc));
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, control.crc) ? control.checkPointCopy.redo : 0;
 }
 
 /*
@@ -257,7 +281,7 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 	uint64 redo;
 	uint64 read;
 	bool running;
-	WalFiles files;
+	static WalFiles files;
 
 	/* in this order: a checkpoint that ends in between must not look as if it began */
 	redo = GetRedoRecPtr();
