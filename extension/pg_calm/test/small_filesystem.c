@@ -2,7 +2,7 @@
  *
  * small_filesystem.c
  *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, less what
- *	  its segments take.  With PG_CALM_SLOW_LOOK a look at it takes 60 ms, in which it waits.
+ *	  its segments take.  A look at it takes PG_CALM_SLOW_LOOK milliseconds, in which it waits.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +29,7 @@ statvfs(const char *path, struct statvfs *buffer)
 	if (result != 0 || strcmp(path, "pg_wal") != 0 || (directory = opendir(path)) == NULL)
 		return result;
 	if (getenv("PG_CALM_SLOW_LOOK") != NULL)
-		usleep(60000);
+		usleep((unsigned) atoi(getenv("PG_CALM_SLOW_LOOK")) * 1000);
 	while ((entry = readdir(directory)) != NULL)
 		used += strlen(entry->d_name) == 24;
 	closedir(directory);

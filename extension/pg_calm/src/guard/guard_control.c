@@ -48,6 +48,7 @@
 
 #include <math.h>
 
+#include "base/base.h"
 #include "guard.h"
 
 /* Seconds over which a drain rate is smoothed */
@@ -364,6 +365,7 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 	shared->paced_rate = isinf(paced) ? 0 : paced;
 	SpinLockRelease(&shared->lock);
 
-	pg_atomic_write_u64(&shared->updated_ms, now_ms);
+	/* not when the look began: one that took seconds is as new as any */
+	pg_atomic_write_u64(&shared->updated_ms, monotonic_ms());
 	pg_atomic_write_u32(&shared->gate, gate);
 }
