@@ -40,7 +40,8 @@
  * is no limit.  If it does not fit, the guard makes it hurry (RequestCheckpoint), and asks for
  * one when a quarter of B is WAL of one cycle.  Only from there on are writers paced.  WAL that
  * a slot or the archive retains is not freed by checkpoints: if the room is less than that, the
- * rate is that at which its retainer comes on, and what has the room last for 15 minutes.
+ * rate is that at which its retainer comes on, and what has the room last for 15 minutes; R / 2 s
+ * holds here, too.
  *
  *-------------------------------------------------------------------------
  */

@@ -267,7 +267,8 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		double rate =
 			Max(wal.room / RETAINED_SECONDS, Min(wal.room / RETAINED_LAST_SECONDS, RETAINED_LEAST));
 
-		reading->allowed_rate = wal.room > 0 ? Max(retainer.rate, 0) + rate : 0;
+		/* what it has left behind in a leap is not free before the next checkpoint ends */
+		reading->allowed_rate = Min(Max(retainer.rate, 0) + rate, guard_space_rate(&wal, INFINITY));
 		reading->drain_rate = retainer.rate;
 		strlcpy(reading->object, name, sizeof(reading->object));
 	}

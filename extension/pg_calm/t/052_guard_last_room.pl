@@ -1,0 +1,80 @@
+
+# The room for WAL at its end.  A slot that comes on in one leap frees nothing before a checkpoint
+# has ended: until then the guard gives out no more than the room there is.  Nobody begins to write
+# with little of it, whatever else is behind.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use CalmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+plan skip_all => 'PG_CALM_SMALL_FILESYSTEM is not set: see test/run_tests.sh'
+  unless $ENV{PG_CALM_SMALL_FILESYSTEM};
+
+my $node = calm_node(
+	'leap', q{
+shared_preload_libraries = 'pg_calm_guard'
+archive_mode = on
+archive_command = 'true'
+max_replication_slots = 2
+pg_calm_guard.patience = '1h'
+max_wal_size = 1GB
+}, '--wal-segsize=1');
+{
+	local $ENV{LD_PRELOAD} = $ENV{PG_CALM_SMALL_FILESYSTEM};
+	$node->start;
+}
+$node->safe_psql('postgres',
+	q{CREATE EXTENSION pg_calm_guard; SELECT pg_create_physical_replication_slot('behind', true)});
+
+# 14 of 64 segments are free; what the next checkpoint could free by itself is little
+$node->safe_psql(
+	'postgres', q{
+CREATE PROCEDURE fill(segments int) LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE (SELECT count(*) < segments FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$') LOOP
+		PERFORM txid_current(), pg_switch_wal();
+		COMMIT;
+	END LOOP;
+END$$;
+CALL fill(46);
+CHECKPOINT;
+CALL fill(50)});
+sub space
+{
+	my ($column) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = 'wal_space'");
+}
+ok(wait_for(sub { space("object = 'behind' AND state IN ('pacing', 'refusing')") eq 'true' }),
+	'writers would be held for a slot');
+
+# as much as that is given out in two seconds at most, and the rest of a segment
+my $most = $node->safe_psql(
+	'postgres', q{
+SELECT pg_replication_slot_advance('behind', pg_current_wal_lsn() - 13 * 1024 * 1024);
+CREATE TEMP TABLE seen (excess float8, object text);
+DO $$
+BEGIN
+	FOR i IN 1 .. 100 LOOP
+		INSERT INTO seen
+			SELECT allowed_rate - (value - value_limit + 1024 * 1024) / 2, object
+			FROM pg_calm_guard WHERE input = 'wal_space';
+		COMMIT;
+		PERFORM pg_sleep(0.02);
+	END LOOP;
+END$$;
+SELECT bool_and(object = 'behind') || ' ' || coalesce(max(excess), 0) FROM seen});
+like($most, qr/true/, 'it is behind still');
+my ($excess) = $most =~ /(\S+)$/;
+cmp_ok($excess, '<=', 0, 'no more is given out than there is room for');
+
+$node->stop('immediate');
+done_testing();
