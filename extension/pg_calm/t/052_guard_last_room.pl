@@ -76,5 +76,44 @@ like($most, qr/true/, 'it is behind still');
 my ($excess) = $most =~ /(\S+)$/;
 cmp_ok($excess, '<=', 0, 'no more is given out than there is room for');
 
+# --- less than a segment, and an archive that is behind, too
+
+my $checkpointer = process_id($node, 'checkpointer');
+kill 'STOP', $checkpointer;
+$node->safe_psql('postgres', "ALTER SYSTEM SET archive_command = 'false'");
+$node->reload;
+$node->safe_psql(
+	'postgres', q{
+CREATE TABLE filler (t text);
+CREATE ROLE app LOGIN;
+GRANT ALL ON filler TO app;
+DO $$
+BEGIN
+	WHILE (SELECT value > value_limit FROM pg_calm_guard WHERE input = 'wal_space') LOOP
+		PERFORM txid_current(), pg_switch_wal();
+		COMMIT;
+		PERFORM pg_sleep(0.6);
+	END LOOP;
+END$$});
+# the leap is forgotten by and by
+ok(wait_for(sub { return space('allowed_rate > 0 AND allowed_rate < 60 * 1024') eq 'true' }),
+	'nearly no room is left');
+$node->safe_psql('postgres', "ALTER SYSTEM SET $_")
+  foreach "pg_calm_guard.archive_backlog = '2MB'", 'pg_calm_guard.mode = on';
+$node->reload;
+ok( wait_for(
+		sub {
+			$node->safe_psql('postgres',
+				"SELECT allowed_rate < 1 AND binding FROM pg_calm_guard WHERE input = 'archive'") eq 't';
+		}),
+	'an archive that takes nothing allows less');
+my ($result, undef, $error) = $node->psql(
+	'postgres',
+	"SET statement_timeout = '3s'; INSERT INTO filler VALUES ('begun')",
+	extra_params => [ '-U', 'app' ]);
+like($error, qr/canceling statement due to statement timeout/, 'nobody begins to write');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM filler'), '0', 'or has');
+
+kill 'CONT', $checkpointer;
 $node->stop('immediate');
 done_testing();

@@ -316,8 +316,9 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 		{
 			allowed = reading->allowed_rate;
 			binding = (GuardInput) i;
-			gate =
-				i == GUARD_WAL_SPACE && allowed < STUCK_RATE ? GUARD_GATE_CLOSED : GUARD_GATE_PACED;
+			/* what closed it is not over because something else allows less */
+			gate = Max(gate, i == GUARD_WAL_SPACE && allowed < STUCK_RATE ? GUARD_GATE_CLOSED :
+			                                                                GUARD_GATE_PACED);
 		}
 	}
 
