@@ -3,6 +3,7 @@
  * small_filesystem.c
  *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, less what
  *	  its segments take.  A look at it takes PG_CALM_SLOW_LOOK milliseconds, in which it waits.
+ *	  With PG_CALM_SLOW_QUEUE one at archive_status takes so many milliseconds of a processor.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,10 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SEGMENT_BYTES (1024UL * 1024)
 #define SEGMENTS 64
+
+DIR *
+opendir(const char *path)
+{
+	DIR *(*real)(const char *) = dlsym(RTLD_NEXT, "opendir");
+	const char *name = strrchr(path, '/');
+	const char *slow = getenv("PG_CALM_SLOW_QUEUE");
+
+	if (slow != NULL && name != NULL && strcmp(name, "/archive_status") == 0)
+	{
+		clock_t end = clock() + atoi(slow) * (CLOCKS_PER_SEC / 1000);
+
+		while (clock() < end)
+			;
+	}
+	return real(path);
+}
 
 int
 statvfs(const char *path, struct statvfs *buffer)

@@ -174,10 +174,10 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 /* guard_archive.c */
 
 /*
- * What waits, in bytes, as of a moment ago, and where its first segment begins, 0 if there is none;
- * false if there is no telling
+ * What waits, in bytes, and where its first segment begins, 0 if there is none, as of a moment ago:
+ * now_ms becomes that; false if there is no telling
  */
-extern bool guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 now_ms);
+extern bool guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 *now_ms);
 extern void guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms);
 
 /* guard_forecast.c */

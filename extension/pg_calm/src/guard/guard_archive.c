@@ -4,8 +4,8 @@
  *	  WAL that waits to be archived, whatever archives.
  *
  * The queue is what archive_status announces: NNN.ready for each file.  With many
- * of them a look takes time; so there is one a second at most, and no more than a
- * hundredth of the time is spent on them.
+ * of them a look takes time; so there is one a second at most, and one in five seconds at least:
+ * up to there no more than a hundredth of the time is spent on them.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +21,14 @@
 
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
 
-/* Between looks; and so many times what the last one took of a processor at least */
+/*
+ * Between looks; and so many times what the last one took of a processor at least, but no longer
+ * than what the rates stand that are made of it: the shortest patience is a second, the usual one
+ * a minute
+ */
 #define LOOK_INTERVAL_MS 1000
 #define LOOK_COST_FACTOR 100
+#define LONGEST_INTERVAL_MS 5000
 
 typedef struct Queue
 {
@@ -71,22 +76,25 @@ read_queue(Queue *queue)
 }
 
 bool
-guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 now_ms)
+guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 *now_ms)
 {
+	static uint64 look_ms = 0;
 	static uint64 next_look_ms = 0;
 	static Queue queue;
 	static bool known = false;
 
 	if (!XLogArchivingActive())
 		return false;
-	if (now_ms >= next_look_ms)
+	if (*now_ms >= next_look_ms)
 	{
 		uint64 used = used_ns();
 
 		known = read_queue(&queue);
 		used = (used_ns() - used) * LOOK_COST_FACTOR / 1000000;
-		next_look_ms = now_ms + Max(LOOK_INTERVAL_MS, used);
+		look_ms = *now_ms;
+		next_look_ms = look_ms + Max(LOOK_INTERVAL_MS, Min(used, LONGEST_INTERVAL_MS));
 	}
+	*now_ms = look_ms;
 	*bytes = queue.bytes;
 	*oldest = queue.oldest;
 	return known;
@@ -102,7 +110,8 @@ guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 	uint64 queue;
 	uint64 oldest;
 
-	if (!guard_archive_queue(&queue, &oldest, now_ms))
+	/* between looks nothing is known of what it does: a rate that fell then would be our doing */
+	if (!guard_archive_queue(&queue, &oldest, &now_ms))
 		return;
 	/* not what has been written less the queue: each new segment counts before it is announced */
 	guard_track(&archived, oldest != 0 ? oldest : end, now_ms);

@@ -64,7 +64,7 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, char *name, uint64 now_ms);
+static uint64 retained_from(uint64 insert, char *name, uint64 *now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GuardReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
@@ -141,12 +141,13 @@ read_completed_redo(void)
 /*
  * From where on WAL is kept for something other than crash recovery, and what
  * that is: the slot or the archive that is furthest behind (xlog.c, KeepLogSeg;
- * XLogArchiveCheckDone).  insert if nothing is.
+ * XLogArchiveCheckDone).  insert if nothing is.  now_ms becomes the moment as of which that holds.
  */
 static uint64
-retained_from(uint64 insert, char *name, uint64 now_ms)
+retained_from(uint64 insert, char *name, uint64 *now_ms)
 {
 	uint64 from = insert;
+	uint64 look_ms = *now_ms;
 	uint64 queue;
 	uint64 oldest;
 
@@ -173,9 +174,10 @@ retained_from(uint64 insert, char *name, uint64 now_ms)
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
 
-	if (guard_archive_queue(&queue, &oldest, now_ms) && oldest != 0 && oldest < from)
+	if (guard_archive_queue(&queue, &oldest, &look_ms) && oldest != 0 && oldest < from)
 	{
 		from = oldest;
+		*now_ms = look_ms;
 		strlcpy(name, "archive", NAMEDATALEN);
 	}
 	return from;
@@ -221,7 +223,8 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static GuardDrain retainer;
 	static char retained_by[NAMEDATALEN] = "";
 	char name[NAMEDATALEN] = "";
-	uint64 from = retained_from(insert, name, now_ms);
+	uint64 from_ms = now_ms;
+	uint64 from = retained_from(insert, name, &from_ms);
 	uint64 kept;
 	double reserve;
 	bool retained;
@@ -259,7 +262,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		memset(&retainer, 0, sizeof(retainer));
 		strlcpy(retained_by, name, sizeof(retained_by));
 	}
-	guard_track(&retainer, from, now_ms);
+	guard_track(&retainer, from, from_ms);
 	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
 	               retained, now_ms);
 	if (retained)
