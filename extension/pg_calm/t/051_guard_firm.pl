@@ -96,7 +96,7 @@ sub held
 {
 	my ($session) = @_;
 
-	$session->{handle}->pump_nb;
+	$session->{handle}->pump_nb if $session->{handle}->pumpable;
 	return $node->safe_psql('postgres', 'SELECT count(*) > 0 FROM pg_calm_guard_holds') eq 't';
 }
 
