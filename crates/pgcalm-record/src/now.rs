@@ -44,7 +44,7 @@ fn now(host: &Host) -> (String, bool) {
     let mut held: Vec<String> = Vec::new();
     let mut away: Vec<String> = Vec::new();
     for instance in &host.instances {
-        let name = &instance.identity.name;
+        let name = format!("instance {}", instance.identity.name);
         match &instance.reachability {
             Reachability::Hung { seconds } => held.push(format!("{name} has not answered for {} s", short(*seconds))),
             Reachability::Unreachable { why } => away.push(format!("{name} can't be looked into ({why})")),
@@ -112,7 +112,7 @@ mod tests {
         let calm = sentences(&Host { instances: vec![instance(0)], ..Host::default() }, directory.path());
         assert!(calm.starts_with("Nothing stalls now: 1 server, 0 active sessions.\n"), "{calm}");
         let stalls = sentences(&Host { instances: vec![instance(9)], ..Host::default() }, directory.path());
-        assert!(stalls.starts_with("Now: in 5432 9 statements have run for up to 7 s.\n"), "{stalls}");
+        assert!(stalls.starts_with("Now: in instance 5432 9 statements have run for up to 7 s.\n"), "{stalls}");
         assert!(stalls.lines().last().unwrap().contains("trace why"), "{stalls}");
     }
 }

@@ -58,6 +58,8 @@ pub enum Block {
     Text(String),
     /// A paragraph that explains.
     Note(String),
+    /// What is to be typed; no terminal breaks it, so that it can be copied.
+    Command(String),
     /// Figures.
     Table(Table),
     /// Charts: one by itself, more beside one another. A page has them, nothing else.

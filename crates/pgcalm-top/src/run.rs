@@ -207,7 +207,9 @@ impl Session {
         let source = match options.record {
             Some(record) => {
                 record.samples.between(0, u64::MAX, usize::MAX).iter().for_each(|host| track.push(host));
-                moment = record.at_ms.map_or(Moment::Live, |at| Moment::At(at as f64 / 1000.0));
+                // Nothing of a record is live, its end neither.
+                let shown = record.at_ms.map(|at| at as f64 / 1000.0).or(track.moments().last().copied());
+                moment = shown.map_or(Moment::Live, Moment::At);
                 Source::Recorded(record)
             }
             None => Source::Live(Monitor::start(options.monitor)?),

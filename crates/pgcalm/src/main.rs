@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         }
     };
     pgcalm_postgres::hide_passwords();
+    output::columns().into_iter().for_each(pgcalm_render::text::fit);
     let Some(verb) = cli.verb else { return ended(record::sentences()) };
     let result = match verb {
         Verb::Doctor(args) => doctor::run(&args),

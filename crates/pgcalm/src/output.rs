@@ -20,6 +20,11 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Of the terminal that standard output is.
+pub(crate) fn columns() -> Option<u16> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+}
+
 /// Prints a line to standard error, whose end is not worth a panic, either.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");

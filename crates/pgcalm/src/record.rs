@@ -8,6 +8,7 @@ use pgcalm_record::report::list::Incidents;
 use pgcalm_record::report::{card, list};
 use pgcalm_record::store::{DIRECTORY, Limits, Reader};
 use pgcalm_record::{now, recorder, when};
+use pgcalm_render::text::paragraph;
 use pgcalm_trace::stop::Stop;
 
 use crate::args::json::JsonArg;
@@ -112,7 +113,9 @@ pub(crate) fn sentences() -> anyhow::Result<()> {
         })
     });
     let host = host.unwrap_or_else(|| monitor.latest());
-    output::print(&now::sentences(&host, Path::new(DIRECTORY)))
+    let mut text = String::new();
+    now::sentences(&host, Path::new(DIRECTORY)).lines().for_each(|line| paragraph(&mut text, line));
+    output::print(&text)
 }
 
 /// Opens the record to be read.

@@ -1,4 +1,3 @@
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,13 +49,11 @@ pub(crate) fn run(args: TopArgs) -> anyhow::Result<()> {
 
 /// Of the terminal, of `$COLUMNS`, or the default.
 fn width() -> u16 {
-    let terminal =
-        rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
     let variable = || {
         let columns = std::env::var("COLUMNS").ok()?;
         columns.parse().ok().filter(|columns| *columns > 0)
     };
-    terminal.or_else(variable).unwrap_or(DEFAULT_WIDTH)
+    output::columns().or_else(variable).unwrap_or(DEFAULT_WIDTH)
 }
 
 /// The samples of a record around a moment, or its last hour.

@@ -1,7 +1,7 @@
 //! What `pgcalm doctor` has to say, for a terminal.
 
 use pgcalm_render::number::{plural, printable};
-use pgcalm_render::text::WIDTH;
+use pgcalm_render::text::width;
 
 use super::{Change, Finding, Report, Severity, Target};
 
@@ -144,7 +144,7 @@ fn paragraph(out: &mut String, text: &str) {
     } else {
         ""
     };
-    let options = textwrap::Options::new(usize::from(WIDTH))
+    let options = textwrap::Options::new(usize::from(width()))
         .subsequent_indent(indent)
         // Names of rules are copied.
         .word_splitter(textwrap::WordSplitter::NoHyphenation);

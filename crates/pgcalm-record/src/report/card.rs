@@ -2,7 +2,8 @@
 
 use pgcalm_render::chart::{Chart, Entry, Limit, Scale, style};
 use pgcalm_render::document::{Block, Column, Document, Section, Table};
-use pgcalm_render::number::{plural, short};
+use pgcalm_render::number::{MISSING, plural, short};
+use pgcalm_render::text::width;
 
 use super::time::{time, with_zone};
 use crate::incident::{Cause, Evidence, Incident, Moment};
@@ -35,13 +36,10 @@ pub fn document(incident: &Incident) -> Document {
         document.section("Why").text(format!("{}.", incident.chain.join(" → ")));
     }
     proof(document.section("The proof"), incident);
-    if incident.cause == Cause::Unknown {
-        document.section("Next").text(incident.cure.text.clone()).text(format!("    {}", incident.cure.command));
-    } else {
-        let cure = document.section("The cure");
-        cure.text(incident.cure.text.clone());
-        let rule = incident.cure.rule.as_ref().map_or(String::new(), |rule| format!("  (rule {rule})"));
-        cure.text(format!("    {}{rule}", incident.cure.command));
+    let cure = document.section(if incident.cause == Cause::Unknown { "Next" } else { "The cure" });
+    cure.text(incident.cure.text.clone()).add(Block::Command(incident.cure.command.clone()));
+    if let Some(rule) = &incident.cure.rule {
+        cure.note(format!("pgcalm doctor judges it by its rule {rule}."));
     }
     changes(&mut document, incident);
     whom(&mut document, incident);
@@ -127,7 +125,8 @@ fn proof(section: &mut Section, incident: &Incident) {
 fn evidence(rows: &[Evidence]) -> Table {
     let mut table = Table::new([Column::text("figure"), Column::text("then"), Column::text("before")]);
     for one in rows {
-        table.row([one.what.clone(), one.during.clone(), one.before.clone()]);
+        let before = if one.before.is_empty() { MISSING } else { &one.before };
+        table.row([one.what.clone(), one.during.clone(), before.to_string()]);
     }
     table
 }
@@ -147,9 +146,12 @@ fn charts(incident: &Incident) -> Vec<Chart> {
     let usual = incident
         .usual_commits_per_second
         .map(|usual| Limit { value: usual, label: format!("usual: {}", short(usual)) });
+    // What had waited comes at once: beside such a peak the stall would hardly be seen.
+    let most = incident.usual_commits_per_second.map_or(f64::INFINITY, |usual| 2.0 * usual);
+    let cut = |line: Vec<Option<f64>>| line.into_iter().map(|value| value.map(|value: f64| value.min(most))).collect();
     // Drawn apart, so that the one does not lie on the other.
-    let good = values(|moment| moment.commits.filter(|_| !moment.bad));
-    let bad = values(|moment| moment.commits.filter(|_| moment.bad));
+    let good = cut(values(|moment| moment.commits.filter(|_| !moment.bad)));
+    let bad = cut(values(|moment| moment.commits.filter(|_| moment.bad)));
     let mut commits =
         Chart::of("Commits per second", "commits", vec![entry(0, good), entry(1, bad)], Scale::Linear, usual);
     let begin = incident.timeline.first().map_or(incident.started_ms, |moment| moment.time_ms);
@@ -159,6 +161,9 @@ fn charts(incident: &Incident) -> Vec<Chart> {
         time(begin),
         short(incident.seconds)
     );
+    if timeline.iter().flatten().any(|moment| moment.commits.is_some_and(|commits| commits > most)) {
+        commits.note.push_str(&format!(" Cut at {}: what had waited came at once.", short(most)));
+    }
     let mut disks =
         vec![entry(2, values(|moment| moment.data_operations)), entry(3, values(|moment| moment.wal_operations))];
     disks.retain(|entry| entry.lines.iter().flatten().any(Option::is_some));
@@ -207,11 +212,14 @@ fn marks(timeline: &[Moment]) -> String {
 
 /// Seconds for which a line has room, with the stall among them.
 fn around(timeline: &[Moment]) -> Vec<Option<Moment>> {
-    const ROOM: usize = 80;
+    // The rest of the line is its name.
+    const NAME: usize = 11;
+    const MOST: usize = 80;
+    let room = MOST.min(usize::from(width()) - NAME);
     let seconds = by_second(timeline);
     let first = seconds.iter().position(|moment| moment.as_ref().is_some_and(|moment| moment.bad)).unwrap_or(0);
-    let begin = first.saturating_sub(ROOM / 4).min(seconds.len().saturating_sub(ROOM));
-    seconds.into_iter().skip(begin).take(ROOM).collect()
+    let begin = first.saturating_sub(room / 4).min(seconds.len().saturating_sub(room));
+    seconds.into_iter().skip(begin).take(room).collect()
 }
 
 fn changes(document: &mut Document, incident: &Incident) {
@@ -244,7 +252,7 @@ fn whom(document: &mut Document, incident: &Incident) {
         Column::text("lock"),
         Column::figures("waited for\nprocess"),
         Column::text("which was"),
-        Column::figures("s"),
+        Column::figures("seconds"),
     ]);
     locks.most_in_terminal = Some(IN_TERMINAL);
     for wait in &incident.blocked {
@@ -255,7 +263,7 @@ fn whom(document: &mut Document, incident: &Incident) {
     section.table(locks);
     let mut stuck = Table::new([
         Column::text("asleep in\nthe kernel"),
-        Column::figures("s").meaning("Time of all such processes added up, by two looks each second."),
+        Column::figures("seconds").meaning("Time of all such processes added up, by two looks each second."),
         Column::text("waiting for"),
         Column::stack("kernel functions"),
     ]);

@@ -91,7 +91,8 @@ fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
         "checkpoint → disk.",
         "commits    ███▁▁·▁███",
         "stalled    ---^^-^---",
-        "sudo x  (rule max-wal-size)",
+        "\n    sudo x\n",
+        "its rule max-wal-size",
         "In 3 seconds that were sampled, backends lost 10",
         "behind WALWrite",
         "walwriter in fdatasync on WAL",
@@ -105,6 +106,7 @@ fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
     assert!(slept.contains("14") && slept.contains("ext4 journal (jbd2)"), "{slept}");
     let html = document.html();
     for part in [
+        "<pre><code>sudo x</code></pre>",
         "jbd2/sda-8 sleeps",
         "behind WALWrite",
         "<h1>Instance 5432 stalled",
@@ -116,6 +118,16 @@ fn the_card_says_what_when_whom_why_the_proof_and_the_cure() {
     }
     // One file: nothing is loaded, nothing runs.
     assert!(!html.contains("<script") && !html.contains("src=") && !html.contains("href="), "{html}");
+}
+
+#[test]
+fn what_comes_at_once_after_a_stall_does_not_hide_it() {
+    let mut incident = incident();
+    incident.timeline.last_mut().unwrap().commits = Some(5000.0);
+    incident.evidence[0].before.clear();
+    let html = card::document(&incident).html();
+    assert!(html.contains("Cut at 200: what had waited came at once.") && !html.contains(">5000<"), "{html}");
+    assert!(html.contains("<td class=\"text\">–</td>"), "{html}");
 }
 
 #[test]

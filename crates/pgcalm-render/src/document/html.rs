@@ -44,6 +44,7 @@ fn block(block: &Block) -> Markup {
         Block::Heading(text) => html! { h3 { (text) } },
         Block::Text(text) => html! { p { (text) } },
         Block::Note(text) => html! { p.note { (text) } },
+        Block::Command(text) => html! { pre { code { (text) } } },
         Block::Table(one) => table(one),
         Block::Charts(charts) => {
             let drawn = html! { @for chart in charts { (figure::render(chart)) } };

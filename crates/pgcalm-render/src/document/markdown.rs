@@ -29,6 +29,7 @@ fn blocks(out: &mut String, blocks_: &[Block]) {
         match block {
             Block::Heading(text) => out.push_str(&format!("\n### {}\n", escaped(text))),
             Block::Text(text) | Block::Note(text) => out.push_str(&format!("\n{}\n", escaped(text))),
+            Block::Command(text) => out.push_str(&format!("\n    {}\n", printable(text))),
             Block::Table(one) => table(out, one),
             Block::Details(summary, within) => {
                 out.push_str(&format!("\n**{}**\n", escaped(summary)));

@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, TableComponent};
 
 use super::{Block, Document, Kind, Section, Table};
 use crate::number::printable;
-use crate::text::{WIDTH, paragraph, push_lines};
+use crate::text::{paragraph, push_lines, width};
 
 pub(super) fn document(document: &Document) -> String {
     let mut out = String::new();
@@ -38,6 +38,7 @@ fn blocks(shown: &[Block]) -> String {
         match block {
             Block::Heading(text) => out.push_str(&format!("\n{}\n", printable(text))),
             Block::Text(text) | Block::Note(text) => paragraph(&mut out, text),
+            Block::Command(text) => push_lines(&mut out, &format!("    {}", printable(text))),
             Block::Table(table) if !table.rows.is_empty() => {
                 let most = table.most_in_terminal.unwrap_or(usize::MAX);
                 if table.rows.len() > most {
@@ -59,7 +60,7 @@ fn blocks(shown: &[Block]) -> String {
 /// With two blanks between columns, else one. What is wider than a line even so goes on below, beside the same names; where words
 /// make it so wide, they are wrapped.
 fn drawn(table: &Table) -> String {
-    let fits = |text: &String| text.lines().all(|line| line.trim_end().chars().count() <= usize::from(WIDTH));
+    let fits = |text: &String| text.lines().all(|line| line.trim_end().chars().count() <= usize::from(width()));
     let narrow = [2, 1].map(|gap| spaced(table, gap, ContentArrangement::Disabled)).into_iter().find(fits);
     if let Some(narrow) = narrow {
         return narrow;
@@ -91,7 +92,7 @@ fn spaced(table: &Table, gap: u16, arrangement: ContentArrangement) -> String {
     });
     let mut drawn = comfy_table::Table::new();
     drawn.load_preset(NOTHING).set_style(TableComponent::HeaderLines, '─').set_header(header.collect::<Vec<_>>());
-    drawn.set_content_arrangement(arrangement).set_width(WIDTH);
+    drawn.set_content_arrangement(arrangement).set_width(width());
     for row in &table.rows {
         let shown = |(column, text): (&super::Column, &String)| cell(column.kind, plain(column.kind, text));
         drawn.add_row(table.columns.iter().zip(row).map(shown));

@@ -8,7 +8,7 @@ use crate::screen::two_ended;
 
 /// Keys at the left, at the right the time that curves show and that can be travelled.
 pub(super) fn line(scene: &Scene, width: usize) -> Line<'static> {
-    let keys = "q quit  ? keys  Tab page  Up/Down instance  Space pause";
+    let keys = "q quit  ? keys  Tab page  ↑↓ instance  Space pause";
     let moments = scene.track.moments();
     let reach = match (moments.first(), moments.last()) {
         (Some(first), Some(last)) => format!(" of {}", format::whole_seconds(last - first)),

@@ -53,7 +53,7 @@ Archive     3 files wait, 48 MB, oldest 12 s, last archived 1 s ago
 Lag         near streaming sync, flush 1.2 MB 0.30 s, replay 2 MB
             slot far: not in use, keeps 3 GB of WAL, extended
 Guard       lag watched, 1.2 MB of 64 MB, by near, drains 12 MB/s
-q quit  ? keys  Tab page  Up/Down instance  Space pause    curves 5 min of 2 min";
+q quit  ? keys  Tab page  ↑↓ instance  Space pause         curves 5 min of 2 min";
     assert_eq!(lines.join("\n"), expected);
 }
 

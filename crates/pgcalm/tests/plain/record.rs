@@ -1,8 +1,9 @@
 //! `pgcalm record`, `incidents` and `incident` as programs. Needs root to run servers; says so and passes otherwise.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use pgcalm_monitor::model::{Activity, Host, WaitCause};
@@ -58,6 +59,18 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     refused(&["incidents", "--dir", dir], &["is no record of pgcalm"]);
     refused(&["record", "--same-device", "--dir", dir], &["is no record of pgcalm"]);
     assert_eq!(fs::read_to_string(directory.path().join(FILE)).unwrap(), "mine");
+}
+
+/// It would break a longer one within a word.
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    const COLUMNS: usize = 60;
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("stty cols {COLUMNS}; {PGCALM}"), "/dev/null"]).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.lines().count() > 3, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
 }
 
 fn incidents(directory: &Path) -> Vec<Incident> {
@@ -140,6 +153,12 @@ fn a_recorder_that_is_killed_in_a_stall_tells_of_it_when_it_comes_back() {
     assert_eq!((read.id, read.cause), (incident.id, Cause::LockPileUp));
     let top = pgcalm(&["top", "--once", "--replay", dir]);
     assert!(top.status.success() && String::from_utf8_lossy(&top.stdout).contains("Waits"), "{top:?}");
+    let mut screen = Command::new("script");
+    screen.args(["-qec", &format!("stty cols 80 rows 24; {PGCALM} top --replay {dir}"), "/dev/null"]);
+    let mut screen = screen.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    screen.stdin.take().unwrap().write_all(b"q").unwrap();
+    let shown = screen.wait_with_output().unwrap();
+    assert!(shown.status.success() && String::from_utf8_lossy(&shown.stdout).contains("PAUSED at"), "{shown:?}");
     let counted = pgcalm_monitor::metrics::openmetrics(&std::sync::Arc::new(pgcalm_monitor::model::Host {
         incidents: Reader::open(directory.path()).unwrap().counts().unwrap(),
         ..Default::default()

@@ -30,7 +30,7 @@ impl Shown for Report {
         document.conditions.push(CONDITIONS.map(str::to_string).to_vec());
         let pooled = groups(self, |contestant| contestant.name.clone());
         document.title = Some(match self.title.as_str() {
-            "" => "How right it was told how long a stop, or recovery, would take".to_string(),
+            "" => "Stops and recoveries: how long they took, and what was told before".to_string(),
             title => title.to_string(),
         });
         document.readings.extend((!self.about.is_empty()).then(|| self.about.clone()));

@@ -84,7 +84,7 @@ fn lines(row: &Row) -> Markup {
                     span {
                         a href={ "#" (anchor(row)) } { (row.name) }
                         @if row.title != row.name { ": " (row.title) }
-                        @if let Some(cap) = reading::cap(row) { small { (cap) } }
+                        @for line in reading::cap(row).into_iter().chain(reading::start(row)) { small { (line) } }
                         @for remark in reading::remarks(row) { small.mark { (remark) } }
                     }
                 }
@@ -141,6 +141,7 @@ fn run(row: &Row, result: &contest::report::Report) -> Markup {
             p.note { code { (row.command) } }
             p.conditions { (conditions::conditions(result).join(" · ")) }
             p.conditions { (settings::machine(&result.host).join(" · ")) }
+            @if let Some(line) = reading::start(row) { p { (line) } }
             @for remark in reading::remarks(row) { p.mark { (remark) } }
             @for line in crate::contest::report::reading::lines(result) { p.reading { (line) } }
             (figure::render(&view::tps_chart(result)))

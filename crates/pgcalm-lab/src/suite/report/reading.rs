@@ -135,10 +135,15 @@ pub(super) fn is_emulated(report: &Report) -> bool {
     report.rows.iter().filter_map(|row| row.report.as_ref()).any(|run| run.cap.kind == CapKind::CloudVolume)
 }
 
-/// What a reader must know of a row beside its figures.
+/// How its checkpoints began.
+pub(super) fn start(row: &Row) -> Option<String> {
+    checkpoint_start::sentence(&row.report.as_ref()?.contestants)
+}
+
+/// What is wrong with a row.
 pub(super) fn remarks(row: &Row) -> Vec<String> {
     let Some(report) = &row.report else { return Vec::new() };
-    let mut remarks: Vec<String> = checkpoint_start::sentence(&report.contestants).into_iter().collect();
+    let mut remarks = Vec::new();
     let unsteady: Vec<String> = report
         .contestants
         .iter()

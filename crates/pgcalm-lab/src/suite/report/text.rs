@@ -80,6 +80,10 @@ fn matrix(groups: &[order::Group<'_>]) -> Table {
 
 fn row_heading(row: &Row) -> Vec<String> {
     let first = if row.name == row.title { row.name.clone() } else { format!("{}: {}", row.name, row.title) };
-    let below = reading::cap(row).into_iter().chain(reading::remarks(row)).map(|line| format!("  {line}"));
+    let below = reading::cap(row)
+        .into_iter()
+        .chain(reading::start(row))
+        .chain(reading::remarks(row))
+        .map(|line| format!("  {line}"));
     std::iter::once(first).chain(below).collect()
 }

@@ -187,11 +187,16 @@ fn a_run_without_a_steady_state_is_marked() {
     let result = suite.rows[0].report.as_mut().unwrap();
     for contestant in &mut result.contestants {
         contestant.runs[0].backlog = Some(backlog(contestant.name != "pg_calm"));
+        contestant.runs[0].checkpoints.iter_mut().for_each(|checkpoint| checkpoint.start_s = 20.0);
     }
     let expected = "no steady state, the backlog still changed at the end: pg_calm";
     for rendered in [suite.text(), suite.html()] {
         assert!(rendered.contains(expected), "{rendered}");
     }
+    // What is no fault is not.
+    let html = suite.html();
+    assert!(html.contains(&format!("<small class=\"mark\">{expected}")), "{html}");
+    assert!(html.contains("<small>first 5 s of checkpoints"), "{html}");
 }
 
 /// One whose runs were to become steady; stock's or pg_calm's did not.
