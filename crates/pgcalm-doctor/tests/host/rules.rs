@@ -303,8 +303,8 @@ fn a_threshold_is_not_passed_by_reaching_it() {
             server(f).in_recovery = true;
         }),
         facts("recovery-longer-than-start", |f| {
-            recover(f, 67.0);
-            calm(f).replay_bytes_per_second = Some(15.0 * MIB as f64);
+            recover(f, 62.0);
+            calm(f).replay_bytes_per_second = Some(17.0 * MIB as f64);
         }),
         facts("init-sync-method", |f| f.host.as_mut().unwrap().data_files = Some(10_000)),
         facts("wal-disk-small", |f| set(f, "max_wal_size", &(91 * 1024).to_string())),
