@@ -74,8 +74,8 @@ sub crash
 		skip $why, 1 if $why;
 		ok( wait_for(
 				sub {
-					# where nothing is old enough it takes a checkpoint
-					$node->safe_psql('postgres', 'CHECKPOINT') if $checkpoint;
+					# where nothing is old enough it takes a checkpoint, and one that takes its time
+					$node->safe_psql('postgres', q{SELECT pg_backup_start('calm', false)}) if $checkpoint;
 					my $now = status_of($node);
 					return $now->{bridged_pages} > $before->{bridged_pages} + 200
 					  && $now->{flushed_pages} + $now->{fsynced_pages} >
@@ -159,7 +159,13 @@ check_checksums('worker killed');
 
 # Killed in a checkpoint, with windows being written and the rest being
 # bridged before its fsync
-$node->append_conf('postgresql.conf', "shared_buffers = 32MB\npg_calm.flush_age = '1h'\n");
+$node->append_conf(
+	'postgresql.conf', q{
+shared_buffers = 32MB
+pg_calm.flush_age = '1h'
+checkpoint_timeout = 30s
+checkpoint_completion_target = 0.1
+});
 $node->start;
 crash(
 	3,
