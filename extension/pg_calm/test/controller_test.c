@@ -30,6 +30,7 @@ static const DeviceCaps gp3 = {.write_iops = 3000,
 static ControllerInput input;
 static ControllerOutput output;
 static uint64 size = 8192; /* of an operation */
+static double lowest;      /* that the device was taken to give since begin() */
 
 static void
 check(bool ok, const char *name)
@@ -52,6 +53,7 @@ static void
 begin(const DeviceCaps *caps)
 {
 	controller_forget();
+	lowest = 1;
 	memset(&input, 0, sizeof(input));
 	input.now_ms = 1;
 	input.caps = *caps;
@@ -74,6 +76,7 @@ tick(double reads, double writes, double own)
 	input.own_operations += (uint64) rint(own * part);
 	input.own_bytes += (uint64) rint(own * part) * 8192;
 	controller_follow(&input, &output);
+	lowest = Min(lowest, output.given);
 }
 
 /* For so long that the past is forgotten */
@@ -317,7 +320,7 @@ test_given(void)
 	begin(&gp3);
 	use_device(1, 700);
 	(void) use_device(0.5, 1400);
-	check(output.given == 1, "where others use it up the worker does not give way to them");
+	check(lowest == 1, "where others use it up the worker does not give way to them");
 	begin(&gp3);
 	use_device(1, 700);
 	for (int i = 0; i < 400; i++)
@@ -326,7 +329,7 @@ test_given(void)
 		input.wal_flush_us += 600000;
 		tick(0, 1000, 2000);
 	}
-	check(output.given == 1, "a device that is full has nothing to answer for");
+	check(lowest == 1, "a device that is full has nothing to answer for");
 }
 
 int
