@@ -55,22 +55,9 @@ sub set
 }
 
 # A column of the row of pg_calm_guard for an input
-sub guard
-{
-	my ($input, $column) = @_;
+sub guard { return guard_input($node, @_); }
 
-	return $node->safe_psql('postgres',
-		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = '$input'");
-}
-
-sub reaches
-{
-	my ($input, $state, $name) = @_;
-	my $ok = wait_for(sub { return guard($input, 'state') eq $state }, 60);
-
-	diag("$input is " . guard($input, 'state') . ', at ' . guard($input, 'value')) unless $ok;
-	return ok($ok, $name);
-}
+sub reaches { return guard_reaches($node, @_); }
 
 # Wait until an input is beyond its limit, and does not drain
 sub stands_still

@@ -47,21 +47,9 @@ sub set
 	return;
 }
 
-sub guard
-{
-	my ($input, $column) = @_;
+sub guard { return guard_input($node, @_); }
 
-	return $node->safe_psql('postgres',
-		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = '$input'");
-}
-
-sub reaches
-{
-	my ($input, $state, $name) = @_;
-
-	return ok(wait_for(sub { return guard($input, 'state') eq $state }, 60), $name)
-	  || diag("$input is " . guard($input, 'state') . ', at ' . guard($input, 'value'));
-}
+sub reaches { return guard_reaches($node, @_); }
 
 # A session of app that runs a script
 sub session

@@ -37,6 +37,8 @@ our @EXPORT = qw(
   fake_host
   fill_wal
   finish_trace
+  guard_input
+  guard_reaches
   hints_obeyed
   kill_node
   process_id
@@ -249,6 +251,27 @@ sub wait_for
 		return 0 if time > $end;
 		usleep(50_000);
 	}
+}
+
+# A column of the row of pg_calm_guard for an input, as text
+sub guard_input
+{
+	my ($node, $input, $column) = @_;
+
+	return $node->safe_psql('postgres',
+		"SELECT coalesce(($column)::text, 'null') FROM pg_calm_guard WHERE input = '$input'");
+}
+
+# A test: that an input comes to be in a state
+sub guard_reaches
+{
+	my ($node, $input, $state, $name) = @_;
+	my $ok = wait_for(sub { return guard_input($node, $input, 'state') eq $state }, 60);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 2;
+	diag("$input is " . guard_input($node, $input, 'state') . ', at ' . guard_input($node, $input, 'value'))
+	  unless $ok;
+	return ok($ok, $name);
 }
 
 # Wait until no checkpoint is under way, by the server's log; returns whether
