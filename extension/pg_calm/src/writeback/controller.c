@@ -55,6 +55,7 @@
  * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
  * SLOW			times as long as flushes of WAL can take: waiting for a device that has no more to give.
  * SLOW_FLUSHES	that end in a look, if they are to say how long they can take: as in breaker_law.c.
+ * MOST_USE		part of a device's use that is most of it.
  * QUICK_MS		half-life with which that is forgotten, if they take longer all the time.
  * SLOW_MS		after which, if using less has not helped, it is not the device's limits, and flushes of
  *				WAL take as long as they do: ten half-lives in which less is used.
@@ -76,6 +77,7 @@
 #define GAP_MS 1000.0
 #define SLOW 3.0
 #define SLOW_FLUSHES 10
+#define MOST_USE 0.5
 #define QUICK_MS 300000.0
 #define SLOW_MS 5000.0
 #define GIVEN_PART 0.9
@@ -169,7 +171,8 @@ follow_given(const ControllerInput *input, double used_part, double own_part, do
 	else if (flushes >= SLOW_FLUSHES)
 		quick_us += (us - quick_us) * (1 - exp2(-elapsed_ms / QUICK_MS));
 
-	if (slow && own_part >= 0.5 && used_part < given)
+	/* limits that are told are no more exact than that */
+	if (slow && own_part >= MOST_USE && used_part < Min(given, GIVEN_PART))
 		given +=
 			(Max(used_part * GIVEN_PART, LEAST_GIVEN) - given) * (1 - exp2(-elapsed_ms / RISE_MS));
 	else
