@@ -31,10 +31,11 @@ pub(crate) struct Module {
     pub sum: String,
 }
 
-/// SHA-256 of the module in `directory` and the libraries beside it, in hexadecimal digits.
+/// SHA-256 of the module in `directory` and the libraries beside it, in hexadecimal digits; not found if there is none.
 pub(crate) fn sum(directory: &Path) -> io::Result<String> {
     let mut digest = Sha256::new();
-    for library in libraries(directory) {
+    digest.update(fs::read(directory.join(LIBRARY))?);
+    for library in libraries(directory).filter(|library| library != LIBRARY) {
         digest.update(fs::read(directory.join(library))?);
     }
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
@@ -167,5 +168,12 @@ mod tests {
             as_plain_sql("\\echo no \\quit\nas 'MODULE_PATHNAME', 'f';\n", Path::new("/d/pg_calm")),
             "as '/d/pg_calm', 'f';\n"
         );
+    }
+
+    #[test]
+    fn without_the_module_there_is_no_sum() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("pg_calm_guard.so"), "guard").expect("a library");
+        assert_eq!(sum(directory.path()).map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
     }
 }
