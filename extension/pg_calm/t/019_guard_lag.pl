@@ -165,6 +165,42 @@ $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 goes_on($session, 'until it is replayed');
 reaches("state = 'watched' AND value < value_limit", 'which is seen');
 
+# --- a standby that is given up
+
+my $other = PostgreSQL::Test::Cluster->new('other');
+$other->init_from_backup($node, 'backup', has_streaming => 1);
+$other->start;
+$node->wait_for_catchup($other, 'replay', $node->lsn('flush'));
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+set("pg_calm_guard.max_lag = '* = 1s'", "pg_calm_guard.patience = '2s'");
+$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
+reaches("state = 'released' AND object = 'standby'", 'nobody waits for a standby that does not come on');
+$other->append_conf('postgresql.conf', "recovery_min_apply_delay = '4s'");
+$other->reload;
+# Exempt from being held, as superusers are: both fall behind all the time
+my $load = start(
+	[
+		'psql', '-XAtq', '-h', $node->host, '-p', $node->port, '-c',
+		q{DO $$ BEGIN
+			LOOP
+				INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 100) i;
+				COMMIT;
+				PERFORM pg_sleep(0.05);
+			END LOOP;
+		END $$}, 'postgres'
+	],
+	'<', \undef,
+	'>', \my $out,
+	'2>', \my $err,
+	IPC::Run::timer(600));
+reaches("state = 'pacing' AND object = 'other'", 'but for one that does, however little it is behind');
+$load->signal('INT');
+$other->append_conf('postgresql.conf', 'recovery_min_apply_delay = 0');
+$other->reload;
+reaches("state = 'released' AND object = 'standby'", 'which leaves the other one given up');
+eval { $load->finish };
+
+$other->stop('immediate');
 $standby->stop('immediate');
 $node->stop('immediate');
 done_testing();

@@ -62,11 +62,12 @@ typedef struct GuardReading
 	bool in_seconds;          /* value and limit */
 	double value;
 	double limit;
-	double drain_rate;   /* bytes of WAL per second */
-	double allowed_rate; /* bytes of WAL per second; infinity: any */
-	uint64 releases;     /* times that patience was over */
-	uint64 holds;        /* waits of sessions for its sake */
-	uint64 held_us;      /* their duration, when they are over */
+	double drain_rate;     /* bytes of WAL per second */
+	double allowed_rate;   /* bytes of WAL per second; infinity: any */
+	uint64 releases;       /* times that patience was over */
+	uint64 stuck_since_ms; /* of GUARD_LAG: since when that standby has not drained; 0: it does */
+	uint64 holds;          /* waits of sessions for its sake */
+	uint64 held_us;        /* their duration, when they are over */
 	TimestampTz
 		behind_since; /* of GUARD_WAL_SPACE: the object, if it is full soon for its sake; else 0 */
 	TimestampTz full_at; /* when; 0: not to be foreseen */
@@ -129,6 +130,9 @@ typedef struct GuardWal
 	double freed;
 } GuardWal;
 
+/* Part of the limit of lag from which on there is a rate */
+#define LAG_PACED_FROM 0.5
+
 /* What is behind, and what it has done since the last look; for guard_track */
 typedef struct GuardDrain
 {
@@ -157,6 +161,7 @@ extern const char *guard_input_name(GuardInput input);
 /* guard_control.c: see there */
 extern void guard_track(GuardDrain *drain, uint64 position, uint64 now_ms);
 extern double guard_lag_rate(double lag, double limit, double drain);
+extern bool guard_given_up(uint64 *since_ms, double allowed_rate, uint64 now_ms);
 extern double guard_space_rate(const GuardWal *wal, double seconds);
 extern void guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_ms);
 

@@ -63,9 +63,6 @@
  */
 #define LAG_GAIN 0.18
 
-/* Part of the limit of lag from which on there is a rate */
-#define LAG_PACED_FROM 0.5
-
 /* Part of its drain rate that something keeps writers at, however far behind it is */
 #define LAG_LEAST 0.5
 
@@ -219,6 +216,19 @@ given_per_taken(GuardInput input, double allowed, double wal_rate, uint64 holds,
 	return follows_wal(input) ? factor : 1;
 }
 
+/* Whether what allows this rate has not drained for guard_patience; *since_ms is its memory, 0 at first */
+bool
+guard_given_up(uint64 *since_ms, double allowed_rate, uint64 now_ms)
+{
+	bool given_up = *since_ms != 0 && now_ms - *since_ms >= (uint64) guard_patience;
+
+	if (allowed_rate >= (given_up ? RESUMED_RATE : STUCK_RATE))
+		*since_ms = 0;
+	else if (*since_ms == 0)
+		*since_ms = now_ms;
+	return *since_ms != 0 && now_ms - *since_ms >= (uint64) guard_patience;
+}
+
 /*
  * From what each input allows to what the sessions are told: patience, the
  * smallest of the rates, and the part of it that is left to those who wait.
@@ -251,8 +261,11 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 	for (int i = 0; i < GUARD_INPUTS; i++)
 	{
 		GuardReading *reading = &readings[i];
-		bool over = states[i] == GUARD_RELEASED || states[i] == GUARD_REFUSING;
+		uint64 *since = &stuck_since_ms[i];
 
+		/* others than that standby may have been looked at before */
+		if (i == GUARD_LAG)
+			*since = reading->stuck_since_ms;
 		if (reading->state == GUARD_OFF || reading->state == GUARD_UNKNOWN)
 		{
 			if (states[i] == GUARD_PACING && reading->state == GUARD_UNKNOWN)
@@ -261,25 +274,15 @@ guard_decide(GuardReading *readings, uint64 insert, double wal_rate, uint64 now_
 					(errmsg("pg_calm_guard: the guard has lost its input %s, and releases writers",
 				            guard_input_name((GuardInput) i)),
 				     errdetail("Writers were held for \"%s\".", objects[i])));
-			stuck_since_ms[i] = 0;
+			*since = 0;
 			reading->allowed_rate = INFINITY;
-		}
-		else if (isinf(reading->allowed_rate))
-		{
-			reading->state = GUARD_WATCHED;
-			stuck_since_ms[i] = 0;
-		}
-		else if (reading->allowed_rate >= (over ? RESUMED_RATE : STUCK_RATE))
-		{
-			reading->state = GUARD_PACING;
-			stuck_since_ms[i] = 0;
 		}
 		else
 		{
-			reading->state = GUARD_PACING;
-			if (stuck_since_ms[i] == 0)
-				stuck_since_ms[i] = now_ms;
-			if (now_ms - stuck_since_ms[i] >= (uint64) guard_patience)
+			bool over = states[i] == GUARD_RELEASED || states[i] == GUARD_REFUSING;
+
+			reading->state = isinf(reading->allowed_rate) ? GUARD_WATCHED : GUARD_PACING;
+			if (guard_given_up(since, reading->allowed_rate, now_ms))
 			{
 				bool refuse = i == GUARD_WAL_SPACE;
 

@@ -50,6 +50,7 @@ typedef struct Standby
 	int pid; /* 0: none */
 	char name[NAMEDATALEN];
 	GuardDrain drain;
+	uint64 stuck_since_ms; /* see guard_given_up */
 } Standby;
 
 static const LagLimits *limits = NULL;
@@ -281,6 +282,7 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		const LagLimit *limit;
 		XLogRecPtr position;
 		WalSndState state;
+		double part;
 		int pid;
 
 		SpinLockAcquire(&walsender->mutex);
@@ -304,10 +306,15 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 
 		guard_track(&standby->drain, position, now_ms);
 		candidate.allowed_rate = rate_of(limit, &standby->drain, insert, now_ms, &candidate);
-		if (candidate.value / candidate.limit > worst)
+		part = candidate.value / candidate.limit;
+		/* nobody waits for it any more: it must not hide another one that has to be waited for */
+		if (guard_given_up(&standby->stuck_since_ms, candidate.allowed_rate, now_ms))
+			part = LAG_PACED_FROM;
+		if (part > worst)
 		{
-			worst = candidate.value / candidate.limit;
+			worst = part;
 			*reading = candidate;
+			reading->stuck_since_ms = standby->stuck_since_ms;
 			reading->state = GUARD_WATCHED;
 			strlcpy(reading->object, standby->name, sizeof(reading->object));
 		}
