@@ -14,17 +14,12 @@
 #include "postgres.h"
 
 #include <limits.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "shared/shared.h"
-#include "writeback/writeback.h"
 #include "wal/wal.h"
 #include "fmgr.h"
-#include "base/base.h"
 #include "interpose/interpose.h"
-#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"

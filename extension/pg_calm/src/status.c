@@ -9,14 +9,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/htup_details.h"
-#include "base/base.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "shared/shared.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/tuplestore.h"

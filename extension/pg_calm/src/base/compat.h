@@ -11,8 +11,6 @@
 #ifndef PG_CALM_COMPAT_H
 #define PG_CALM_COMPAT_H
 
-#include "postgres.h"
-
 #if PG_VERSION_NUM >= 160000
 #include "archive/archive_module.h"
 #endif

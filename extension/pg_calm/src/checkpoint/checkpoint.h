@@ -15,12 +15,8 @@
 #ifndef PG_CALM_CHECKPOINT_H
 #define PG_CALM_CHECKPOINT_H
 
-#include "postgres.h"
-
 #include "datatype/timestamp.h"
-#include "map/map.h"
-#include "port/atomics.h"
-#include "storage/spin.h"
+#include "shared/shared.h"
 
 /* checkpoint_stats.c */
 

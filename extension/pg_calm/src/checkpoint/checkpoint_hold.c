@@ -23,16 +23,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "map/map.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/latch.h"
 
 /*

@@ -20,11 +20,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "shared/shared.h"
 #include "storage/shmem.h"
 
 ReportShared *checkpoint_reports = NULL;

@@ -27,18 +27,11 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "map/map.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 

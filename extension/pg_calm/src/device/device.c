@@ -21,16 +21,12 @@
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <limits.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "device.h"
-#include "miscadmin.h"
-#include "storage/fd.h"
 
 /* A contiguous write is never counted as one operation beyond this */
 #define MAX_IO_SIZE (4 * 1024 * 1024)

@@ -14,8 +14,6 @@
 #ifndef PG_CALM_DEVICE_H
 #define PG_CALM_DEVICE_H
 
-#include "postgres.h"
-
 #include <math.h>
 
 #include "base/base.h"

@@ -34,7 +34,6 @@
 
 #include <inttypes.h>
 #include <linux/major.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "device.h"

@@ -13,8 +13,6 @@
 #ifndef PG_CALM_ERRORS_H
 #define PG_CALM_ERRORS_H
 
-#include "postgres.h"
-
 #include "port/atomics.h"
 
 /*

@@ -37,16 +37,13 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
 #include "wal/wal.h"
-#include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
-#include "shared/shared.h"
 
 /* File descriptors that have a place of their own; those beyond share it */
 #define MAX_KNOWN_FDS 8192

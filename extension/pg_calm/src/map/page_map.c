@@ -23,8 +23,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "page_map.h"
+#include "postgres.h"
 
+#include "page_map.h"
 #include "port/pg_bitutils.h"
 
 /* Part of files or regions that is left when a reclaim begins */

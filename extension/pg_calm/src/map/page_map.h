@@ -30,8 +30,6 @@
 #ifndef PG_CALM_PAGE_MAP_H
 #define PG_CALM_PAGE_MAP_H
 
-#include "postgres.h"
-
 #include "port/atomics.h"
 #include "storage/block.h"
 #include "storage/spin.h"

@@ -19,7 +19,6 @@
 #include "catalog/pg_tablespace_d.h"
 #include "common/relpath.h"
 #include "map.h"
-#include "storage/fd.h"
 
 /* The kernel's path of an open file, into MAXPGPATH bytes; false if it is too long, or unknown */
 bool

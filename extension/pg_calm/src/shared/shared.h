@@ -16,13 +16,10 @@
 #ifndef PG_CALM_SHARED_H
 #define PG_CALM_SHARED_H
 
-#include "postgres.h"
-
 #include "device/device.h"
 #include "errors/errors.h"
 #include "map/map.h"
 #include "postmaster/bgworker.h"
-#include "storage/spin.h"
 
 typedef enum CalmMode
 {

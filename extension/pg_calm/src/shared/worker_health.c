@@ -18,8 +18,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
-#include "postmaster/interrupt.h"
 #include "shared.h"
 #include "storage/ipc.h"
 #include "utils/guc.h"

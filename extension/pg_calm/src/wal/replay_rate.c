@@ -13,11 +13,8 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
-#include "miscadmin.h"
 #include "wal.h"
-#include "shared/shared.h"
 
 void
 replay_rate_tick(uint64 now_ms)

@@ -12,7 +12,7 @@
 #ifndef PG_CALM_WAL_H
 #define PG_CALM_WAL_H
 
-#include "postgres.h"
+#include "shared/shared.h"
 
 /* replay_rate.c */
 

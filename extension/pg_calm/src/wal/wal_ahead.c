@@ -21,17 +21,11 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "base/base.h"
-#include "miscadmin.h"
-#include "postmaster/interrupt.h"
-#include "shared/shared.h"
-#include "utils/wait_event.h"
 #include "wal.h"
 
 /*

@@ -15,8 +15,6 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "worker.h"
-#include "shared/shared.h"
-#include "writeback/writeback.h"
 
 static BreakerLaw law;
 static char reason[256] = "";

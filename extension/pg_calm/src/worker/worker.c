@@ -14,23 +14,14 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
-#include "base/base.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
-#include "device/device.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "wal/wal.h"
 #include "worker.h"
-#include "writeback/writeback.h"
 
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and

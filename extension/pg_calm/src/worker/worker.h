@@ -8,9 +8,7 @@
 #ifndef PG_CALM_WORKER_H
 #define PG_CALM_WORKER_H
 
-#include "postgres.h"
-
-#include "device/device.h"
+#include "writeback/writeback.h"
 
 /* breaker.c */
 

@@ -46,8 +46,6 @@
 
 #include "access/xlog.h"
 #include "writeback.h"
-#include "base/base.h"
-#include "shared/shared.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20

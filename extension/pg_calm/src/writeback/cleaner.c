@@ -22,13 +22,7 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "writeback.h"
-#include "base/base.h"
-#include "miscadmin.h"
-#include "map/map.h"
-#include "shared/shared.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -36,7 +30,6 @@
 #include "storage/procarray.h"
 #include "storage/sinval.h"
 #include "storage/smgr.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "wal/wal.h"
 

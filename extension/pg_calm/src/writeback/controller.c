@@ -34,8 +34,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "writeback.h"
 
 /*

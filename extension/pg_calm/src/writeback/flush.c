@@ -26,12 +26,9 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writeback.h"
-#include "base/base.h"
-#include "shared/shared.h"
 
 /*
  * What may be written at once after a pause, if paced, and what may be owed after a run that

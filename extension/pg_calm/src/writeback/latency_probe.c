@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #include "writeback.h"
-#include "shared/shared.h"
 
 /* RWB_WINDOW_NSEC (block/blk-wbt.c) has two of them */
 #define INTERVAL_MS 50

@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "writeback.h"
-#include "shared/shared.h"
 #include "utils/memutils.h"
 
 /* Regions looked at closely in one look, and nanoseconds that it takes of a core: less than 3 % */

@@ -27,19 +27,12 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "writeback.h"
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "base/base.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "common/hashfn.h"
-#include "miscadmin.h"
-#include "shared/shared.h"
 #include "storage/buf_internals.h"
-#include "storage/bufmgr.h"
 
 /* Buffers whose runs are counted, at most: sorting them takes a few milliseconds */
 #define SAMPLE 16384

@@ -27,13 +27,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "base/base.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "utils/guc.h"
 #include "writeback.h"
 

@@ -18,12 +18,8 @@
 #ifndef PG_CALM_WRITEBACK_H
 #define PG_CALM_WRITEBACK_H
 
-#include "postgres.h"
-
-#include "map/map.h"
 #include "port/pg_bitutils.h"
 #include "shared/shared.h"
-#include "device/device.h"
 
 /* bridge.c */
 
