@@ -28,6 +28,11 @@
 
 PG_MODULE_MAGIC;
 
+/* Memory of zeros is how atomics of the processor begin; others would have to be initialised one by one */
+#if defined(PG_HAVE_ATOMIC_U32_SIMULATION) || defined(PG_HAVE_ATOMIC_U64_SIMULATION)
+#error "pg_calm needs 64-bit atomic operations of the processor"
+#endif
+
 PGDLLEXPORT void _PG_init(void);
 
 int calm_mode = CALM_MODE_ON;
@@ -148,7 +153,6 @@ start_shared_memory(void)
 	if (!found)
 	{
 		memset(shared, 0, sizeof(CalmShared));
-		error_latch_init(&shared->error_latch);
 		/* until the worker knows better; a checkpoint can come first */
 		shared->caps.write_iops = INFINITY;
 		shared->caps.write_bytes = INFINITY;
@@ -158,22 +162,8 @@ start_shared_memory(void)
 		shared->given = 1;
 		shared->granted_operations = INFINITY;
 		shared->flush_rate = INFINITY;
-		for (int i = 0; i < sizeof(CalmCounters) / sizeof(pg_atomic_uint64); i++)
-			pg_atomic_init_u64((pg_atomic_uint64 *) &shared->counters + i, 0);
-		pg_atomic_init_u64(&shared->in_flight_pages, 0);
-		pg_atomic_init_u32(&shared->worker_pid, 0);
-		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
-		pg_atomic_init_u32(&shared->capped, 0);
-		pg_atomic_init_u32(&shared->primary_images, 0);
-		pg_atomic_init_u32(&shared->let_go, 0);
-		pg_atomic_init_u64(&shared->hold_from_pages, 0);
-		pg_atomic_init_u64(&shared->hold_most_pages, 0);
-		pg_atomic_init_u64(&shared->stop_target_pages, 0);
-		pg_atomic_init_u32(&shared->other_devices, 0);
-		cleaner_init_shared(&shared->cleaner);
 		shared->device = device_of_data_files();
-		pg_atomic_init_u32(&shared->draining, PAGE_MAP_END);
-		pg_atomic_init_u64(&shared->drain_before_ms, 0);
+		pg_atomic_write_u32(&shared->draining, PAGE_MAP_END);
 		SpinLockInit(&shared->lock);
 	}
 	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);

@@ -42,7 +42,6 @@ checkpoint_stats_start(void)
 	if (!found)
 	{
 		memset(memory, 0, sizeof(ReportShared));
-		pg_atomic_init_u64(&memory->buffers_written, 0);
 		SpinLockInit(&memory->lock);
 	}
 	checkpoint_reports = memory;

@@ -110,10 +110,6 @@ page_map_init(PageMap *map, Size budget, const char *root)
 			map->root[length++] = '/';
 		map->root_length = (uint32) length;
 	}
-	pg_atomic_init_u32(&map->files_used, 0);
-	pg_atomic_init_u32(&map->regions_used, 0);
-	pg_atomic_init_u64(&map->unflushed.value, 0);
-	pg_atomic_init_u64(&map->full.value, 0);
 	for (int i = 0; i < PAGE_MAP_LOCKS; i++)
 	{
 		SpinLockInit(&map->bucket_locks[i].lock);
@@ -121,8 +117,7 @@ page_map_init(PageMap *map, Size budget, const char *root)
 	}
 	SpinLockInit(&map->memory_lock.lock);
 	memset(map_buckets(map), 0, map->num_buckets * sizeof(uint32));
-	for (uint32 i = 0; i < set_words(map->max_files); i++)
-		pg_atomic_init_u64(&map_marked(map)[i], 0);
+	memset(map_marked(map), 0, set_words(map->max_files) * sizeof(uint64));
 }
 
 PageMapFile *
@@ -296,11 +291,6 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 		result = (int) map->files_high++;
 		file = page_map_file(map, result);
 		memset(file, 0, sizeof(PageMapFile));
-		pg_atomic_init_u32(&file->incarnation, 0);
-		pg_atomic_init_u32(&file->fsyncing, 0);
-		pg_atomic_init_u32(&file->recent, 0);
-		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
-			pg_atomic_init_u32(&file->region[i], 0);
 	}
 	SpinLockRelease(&map->memory_lock.lock);
 	if (file == NULL)
@@ -538,11 +528,6 @@ take_region(PageMap *map)
 	if (fresh)
 	{
 		memset(region, 0, sizeof(PageMapRegion));
-		pg_atomic_init_u32(&region->count, 0);
-		pg_atomic_init_u32(&region->passed, 0);
-		pg_atomic_init_u64(&region->since, 0);
-		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-			pg_atomic_init_u64(&region->dirty[i], 0);
 		pg_write_barrier();
 	}
 	return result;

@@ -30,7 +30,7 @@ typedef enum CalmMode
 
 /*
  * Counters since the server was started, as pg_calm_status documents them.  In shadow mode
- * those of flushing tell what would have been done.  Nothing but pg_atomic_uint64: pg_calm.c.
+ * those of flushing tell what would have been done.
  */
 typedef struct CalmCounters
 {

@@ -36,7 +36,7 @@
 /* CleanerRegion.state */
 enum
 {
-	REGION_FREE,
+	REGION_FREE,    /* as in memory of zeros */
 	REGION_ASKED,   /* the cleaner's turn */
 	REGION_CLEANED, /* the worker's */
 };
@@ -56,15 +56,6 @@ enum
 PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
 
 bool calm_clean_buffers = true;
-
-void
-cleaner_init_shared(CleanerShared *shared)
-{
-	pg_atomic_init_u32(&shared->pid, 0);
-	pg_atomic_init_u64(&shared->beat_ms, 0);
-	for (int i = 0; i < CLEANER_REGIONS; i++)
-		pg_atomic_init_u32(&shared->region[i].state, REGION_FREE);
-}
 
 static bool
 is_alive(void)

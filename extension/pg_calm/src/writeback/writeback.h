@@ -108,7 +108,6 @@ extern uint32 cachestat_dirty_blocks(const struct calm_cachestat *state);
 /* GUC: whether buffers are cleaned */
 extern bool calm_clean_buffers;
 
-extern void cleaner_init_shared(CleanerShared *shared);
 extern bool cleaner_ask(uint32 file, uint32 incarnation, uint32 number);
 extern bool cleaner_is_free(void);
 extern bool cleaner_is_asked(void);
