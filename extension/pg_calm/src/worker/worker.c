@@ -258,10 +258,7 @@ control_flushing(uint64 now_ms)
 {
 	ControllerInput input = {.now_ms = now_ms,
 	                         .caps = own_caps,
-	                         .operations = flusher.operations,
-	                         .bytes = flusher.bytes,
-	                         .write_operations = flusher.write_operations,
-	                         .write_bytes = flusher.write_bytes,
+	                         .flusher = flusher,
 	                         .own_operations = flush_started.operations,
 	                         .own_bytes = flush_started.bytes,
 	                         .wal_flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes),
@@ -269,9 +266,6 @@ control_flushing(uint64 now_ms)
 	                             pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
 	                         .unflushed = page_map_unflushed(calm_page_map),
 	                         .flush_rate = flush_rate,
-	                         .dirty = flusher.dirty_bytes,
-	                         .background = flusher.background_bytes,
-	                         .device_background = flusher.device_bytes,
 	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
 	double seconds;
 	double bytes;
@@ -333,8 +327,8 @@ static uint64
 look(void)
 {
 	uint64 now_ms;
-	PoolLook pool;
 	PoolDue due;
+	double rate;
 
 	kernel_flusher_read(&flusher);
 	now_ms = monotonic_ms();
@@ -348,10 +342,10 @@ look(void)
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
-	pool_look(&due, &pool);
+	rate = pool_look(&due);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
-	if (pool.seconds > 0)
-		flush_rate = pool.pages / pool.seconds;
+	if (rate > 0)
+		flush_rate = rate;
 	return now_ms;
 }
 
@@ -387,9 +381,7 @@ work(uint64 now_ms)
 		return true;
 	if (draining && pool_is_done() && !flush_busy() && now_ms >= next_drain_look_ms)
 	{
-		PoolLook pool;
-
-		pool_look(&due, &pool);
+		(void) pool_look(&due);
 		next_drain_look_ms = now_ms + stretched(DRAIN_INTERVAL_MS);
 	}
 	return false;
@@ -423,7 +415,6 @@ pg_calm_writeback_main(Datum argument)
 
 	background_begin();
 	on_shmem_exit(worker_exit, (Datum) 0);
-	controller_forget();
 	cleaner_forget();
 	breaker_begin();
 	pg_atomic_write_u64(&calm_shared->worker_beat_ms, monotonic_ms());

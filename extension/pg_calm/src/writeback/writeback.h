@@ -120,22 +120,16 @@ extern void cleaner_forget(void);
 typedef struct ControllerInput
 {
 	uint64 now_ms;
-	DeviceCaps caps;          /* of the device, or our share of it */
-	uint64 operations;        /* of the device, reads and writes, since ever */
-	uint64 bytes;             /* in these */
-	uint64 write_operations;  /* of these, writes */
-	uint64 write_bytes;       /* in these */
-	uint64 own_operations;    /* started by the worker, since ever */
-	uint64 own_bytes;         /* in these */
-	uint64 wal_flushes;       /* of all processes, since ever */
-	uint64 wal_flush_us;      /* that they took */
-	uint64 unflushed;         /* marked pages */
-	double flush_rate;        /* at which the device takes them, scattered as they are;
+	DeviceCaps caps;       /* of the device, or our share of it */
+	KernelFlusher flusher; /* what the device has done, and how near the kernel is to flushing */
+	uint64 own_operations; /* started by the worker, since ever */
+	uint64 own_bytes;      /* in these */
+	uint64 wal_flushes;    /* of all processes, since ever */
+	uint64 wal_flush_us;   /* that they took */
+	uint64 unflushed;      /* marked pages */
+	double flush_rate;     /* at which the device takes them, scattered as they are;
 	                             INFINITY: not known */
-	uint64 dirty;             /* of the host, as the kernel counts */
-	uint64 background;        /* from which its flusher writes; PG_UINT64_MAX: never */
-	uint64 device_background; /* likewise, of our device */
-	bool wal_waits;           /* WAL has asked for the next checkpoint before this one has ended */
+	bool wal_waits;        /* WAL has asked for the next checkpoint before this one has ended */
 } ControllerInput;
 
 /* What follows from it */
@@ -155,7 +149,6 @@ typedef struct ControllerOutput
 } ControllerOutput;
 
 extern void controller_follow(const ControllerInput *input, ControllerOutput *output);
-extern void controller_forget(void);
 
 /* flush.c */
 
@@ -218,13 +211,6 @@ extern void open_files_close_idle(void);
 
 /* pool.c */
 
-/* What a look has found */
-typedef struct PoolLook
-{
-	double pages;   /* marked, in the regions that were looked at */
-	double seconds; /* in which the device would write them, merged and bridged */
-} PoolLook;
-
 /* What is due */
 typedef struct PoolDue
 {
@@ -234,7 +220,7 @@ typedef struct PoolDue
 	uint64 before_ms; /* ... until all of it is flushed that was marked by then */
 } PoolDue;
 
-extern void pool_look(const PoolDue *due, PoolLook *look);
+extern double pool_look(const PoolDue *due);
 extern bool pool_start_next(const PoolDue *due, uint64 now_ms);
 extern bool pool_is_done(void);
 
