@@ -154,14 +154,11 @@ start_shared_memory(void)
 	{
 		memset(shared, 0, sizeof(CalmShared));
 		/* until the worker knows better; a checkpoint can come first */
-		shared->caps.write_iops = INFINITY;
-		shared->caps.write_bytes = INFINITY;
-		shared->caps.all_iops = INFINITY;
-		shared->caps.all_bytes = INFINITY;
-		shared->caps.io_size = 1024 * 1024;
-		shared->given = 1;
-		shared->granted_operations = INFINITY;
-		shared->flush_rate = INFINITY;
+		shared->figures =
+			(CalmFigures){.caps = {INFINITY, INFINITY, INFINITY, INFINITY, .io_size = 1024 * 1024},
+		                  .given = 1,
+		                  .granted_operations = INFINITY,
+		                  .flush_rate = INFINITY};
 		shared->device = device_of_data_files();
 		pg_atomic_write_u32(&shared->draining, PAGE_MAP_END);
 		SpinLockInit(&shared->lock);

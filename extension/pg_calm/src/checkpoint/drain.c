@@ -110,24 +110,18 @@ pages_marked_before(int file_index, uint64 before_ms)
 static double
 time_of_fsync(void)
 {
-	double operations;
+	CalmFigures figures = calm_figures();
 
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->caps.write_iops * calm_shared->given;
-	SpinLockRelease(&calm_shared->lock);
-	return page_map_unflushed(calm_page_map) / operations * 1000;
+	return page_map_unflushed(calm_page_map) / (figures.caps.write_iops * figures.given) * 1000;
 }
 
 static uint64
 pages_not_drained_for(void)
 {
-	double operations;
+	double operations = calm_figures().granted_operations;
 
 	if (calm_drain_threshold >= 0)
 		return calm_drain_threshold;
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->granted_operations;
-	SpinLockRelease(&calm_shared->lock);
 	return isinf(operations) ? PG_UINT64_MAX : (uint64) (operations * LEFT_SECONDS);
 }
 

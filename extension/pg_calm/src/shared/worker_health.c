@@ -59,6 +59,18 @@ background_turn(void)
 	return true;
 }
 
+/* What the worker has found last, all of the same moment */
+CalmFigures
+calm_figures(void)
+{
+	CalmFigures figures;
+
+	SpinLockAcquire(&calm_shared->lock);
+	figures = calm_shared->figures;
+	SpinLockRelease(&calm_shared->lock);
+	return figures;
+}
+
 /* Whether the writeback worker exists and has been heard of lately */
 bool
 worker_is_alive(void)

@@ -47,6 +47,6 @@ replay_rate_tick(uint64 now_ms)
 		return;
 	seen = replayed;
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->replay_rate = (double) (replayed - from) * 1000 / (now_ms - since_ms);
+	calm_shared->figures.replay_rate = (double) (replayed - from) * 1000 / (now_ms - since_ms);
 	SpinLockRelease(&calm_shared->lock);
 }

@@ -94,7 +94,7 @@ worker_exit(int code, Datum argument)
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
 	/* not known until the next worker has looked */
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->flush_rate = INFINITY;
+	calm_shared->figures.flush_rate = INFINITY;
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -127,7 +127,7 @@ device_gives_less(void)
 static void
 publish_degraded(void)
 {
-	static char logged[sizeof(calm_shared->degraded)] = "";
+	static char logged[sizeof(calm_shared->figures.degraded)] = "";
 	StringInfoData reasons;
 
 	initStringInfo(&reasons);
@@ -156,8 +156,8 @@ publish_degraded(void)
 	if (breaker_reason())
 		appendStringInfo(&reasons, "; %s", breaker_reason());
 	SpinLockAcquire(&calm_shared->lock);
-	strlcpy(calm_shared->degraded, reasons.len > 0 ? reasons.data + 2 : "",
-	        sizeof(calm_shared->degraded));
+	strlcpy(calm_shared->figures.degraded, reasons.len > 0 ? reasons.data + 2 : "",
+	        sizeof(calm_shared->figures.degraded));
 	SpinLockRelease(&calm_shared->lock);
 	pfree(reasons.data);
 }
@@ -188,11 +188,6 @@ read_settings(void)
 	device_read_caps(&own_caps);
 	sharing_configure(&own_caps);
 	read_primary_images();
-
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->caps = own_caps;
-	calm_shared->caps_known = true;
-	SpinLockRelease(&calm_shared->lock);
 	publish_degraded();
 }
 
@@ -315,10 +310,11 @@ control_flushing(uint64 now_ms)
 	                                                             control.full / BLCKSZ + written :
 	                                                             0);
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->granted_operations = control.share.write_iops;
-	calm_shared->given = control.given;
-	calm_shared->flush_rate = flush_rate;
-	calm_shared->max_gap = flush_policy.max_gap;
+	calm_shared->figures.caps = own_caps;
+	calm_shared->figures.granted_operations = control.share.write_iops;
+	calm_shared->figures.given = control.given;
+	calm_shared->figures.flush_rate = flush_rate;
+	calm_shared->figures.max_gap = flush_policy.max_gap;
 	SpinLockRelease(&calm_shared->lock);
 }
 

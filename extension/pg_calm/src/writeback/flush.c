@@ -496,12 +496,9 @@ flush_file_before_fsync(int fd, uint32 file_index)
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	CalmCounters *counters = &calm_shared->counters;
-	DeviceCaps caps;
+	DeviceCaps caps = calm_figures().caps;
 
 	flush_policy.dry_run = !calm_flushes();
-	SpinLockAcquire(&calm_shared->lock);
-	caps = calm_shared->caps;
-	SpinLockRelease(&calm_shared->lock);
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
 		PageMapRegion *region = page_map_region_of(calm_page_map, file, number);

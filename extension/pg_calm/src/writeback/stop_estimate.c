@@ -205,14 +205,11 @@ stop_estimate(StopEstimate *stop)
 {
 	static Dirty dirty;
 	static uint64 next_count_ms = 0;
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
 	double unflushed;
-	DeviceCaps caps;
 
-	SpinLockAcquire(&calm_shared->lock);
-	caps = device_part(&calm_shared->caps, calm_shared->given);
-	run_gap = calm_shared->max_gap;
-	SpinLockRelease(&calm_shared->lock);
-
+	run_gap = figures.max_gap;
 	stop->counted = monotonic_ms() >= next_count_ms;
 	if (stop->counted)
 	{

@@ -104,7 +104,7 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
 	static double excess = 0; /* pages that are to be written before a stop */
 	static double last = INFINITY;
-	static DeviceCaps caps;
+	DeviceCaps caps = calm_figures().caps;
 	uint64 until = monotonic_ns() + STEP_NS;
 	double seconds = calm_stop_target > 0 && calm_flushes() ? stop->seconds : NAN;
 	RelationFile file;
@@ -119,9 +119,6 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 		excess = seconds > 0 ? stop->pages * (1 + more / seconds) : 0;
 		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
-		SpinLockAcquire(&calm_shared->lock);
-		caps = calm_shared->caps;
-		SpinLockRelease(&calm_shared->lock);
 	}
 	while (excess > 0 &&
 	       page_map_unflushed(calm_page_map) < pg_atomic_read_u64(&calm_shared->stop_target_pages))
@@ -155,11 +152,8 @@ targets_limit_pool(uint64 unflushed, const DeviceCaps *caps, ControllerOutput *c
 double
 targets_replay_rate(void)
 {
-	double rate;
+	double rate = calm_figures().replay_rate;
 
-	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->replay_rate;
-	SpinLockRelease(&calm_shared->lock);
 	return rate > 0 ? rate : SLOWEST_REPLAY;
 }
 
@@ -169,14 +163,11 @@ wal_between_checkpoints(void)
 {
 	double seconds = PART * calm_recovery_target;
 	double rate = targets_replay_rate();
-	DeviceCaps caps;
-	double page; /* seconds for one of the checkpoint that ends recovery */
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
+	double page = device_seconds(&caps, 1, BLCKSZ); /* of the checkpoint that ends recovery */
 	double wal;
 
-	SpinLockAcquire(&calm_shared->lock);
-	caps = device_part(&calm_shared->caps, calm_shared->given);
-	SpinLockRelease(&calm_shared->lock);
-	page = device_seconds(&caps, 1, BLCKSZ);
 	/* with all of shared buffers dirty no more pages come of more WAL */
 	wal = Max(seconds / (1 / rate + page / BLCKSZ), (seconds - page * NBuffers) * rate);
 	return Max(wal / (1 + CheckPointCompletionTarget), (double) LEAST_SEGMENTS * wal_segment_size);
