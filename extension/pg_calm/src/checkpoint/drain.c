@@ -181,28 +181,6 @@ drain(int file)
 	spent_us += (monotonic_ns() - start_ns) / 1000;
 }
 
-/* The same; duplicate is closed if that fails */
-static void
-drain_guarded(int file, int duplicate)
-{
-	uint64 before_us = spent_us;
-
-	PG_TRY();
-	{
-		drain(file);
-	}
-	PG_CATCH();
-	{
-		/* a barrier, a reload or a write failed, and the checkpoint with it */
-		pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
-		close(duplicate);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	checkpoint_stats_drained(spent_us - before_us);
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
-}
-
 /*
  * For the checkpointer, before each fsync of a data file in the sync phase: waits until what is
  * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
@@ -211,6 +189,7 @@ drain_guarded(int file, int duplicate)
 int
 drain_before_checkpoint_fsync(int fd)
 {
+	uint64 before_us;
 	int duplicate;
 	int file;
 
@@ -228,6 +207,20 @@ drain_before_checkpoint_fsync(int fd)
 	/* we may be out of file descriptors: no time to be smart */
 	if (duplicate < 0)
 		return fd;
-	drain_guarded(file, duplicate);
+	before_us = spent_us;
+	PG_TRY();
+	{
+		drain(file);
+	}
+	PG_CATCH();
+	{
+		/* a barrier, a reload or a write failed, and the checkpoint with it */
+		pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
+		close(duplicate);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	checkpoint_stats_drained(spent_us - before_us);
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	return duplicate;
 }

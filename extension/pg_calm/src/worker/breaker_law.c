@@ -43,6 +43,7 @@
 #define WRITTEN_LEAST (4 << 20) /* bytes per second, if their amplification is to count */
 #define WAIT_MS 10000           /* until the next trial at first; doubled with each */
 #define LONGEST_WAIT_MS 640000  /* ten minutes */
+#define WINDOWS 8               /* after letting go, in half of which it has to have helped */
 
 static BreakerMeasure
 measure(const BreakerInput *from, const BreakerInput *to)
@@ -149,7 +150,7 @@ let_go(BreakerLaw *law, const BreakerInput *input)
 	law->bad = Min(figure(law->cause, &m[0]), figure(law->cause, &m[2]));
 	law->good = Max(figure(law->cause, &m[1]), figure(law->cause, &m[3]));
 	law->retry_ms = input->now_ms + wait_ms(law->trips++);
-	law->windows = 0;
+	law->windows = law->no_better = 0;
 	end_trial(law, input);
 }
 
@@ -167,7 +168,7 @@ come_back(BreakerLaw *law, BreakerLevel level, const BreakerInput *input)
 	law->suspect_ms = input->now_ms + WAIT_MS;
 	law->trial_ms = input->now_ms + wait_ms(law->trips);
 	law->amplified_ms = input->now_ms + WAIT_MS;
-	law->windows = BREAKER_WINDOWS;
+	law->windows = WINDOWS;
 	end_trial(law, input);
 }
 
@@ -228,32 +229,19 @@ watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 		begin_trial(law, BREAKER_SLOW_COMMITS, law->level, BREAKER_STOCK, m, input);
 }
 
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double left = *(const double *) a;
-	double right = *(const double *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* It has let go: see whether that has helped, and try again at times */
 static void
 wait_for_retry(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 {
-	if (law->windows < BREAKER_WINDOWS)
+	if (law->windows < WINDOWS)
 	{
-		law->window[law->windows++] = figure(law->cause, m);
-		if (law->windows == BREAKER_WINDOWS)
+		law->no_better += figure(law->cause, m) > law->bad / 2;
+		if (++law->windows == WINDOWS && law->no_better >= WINDOWS / 2)
 		{
-			qsort(law->window, BREAKER_WINDOWS, sizeof(double), compare_doubles);
-			if (law->window[BREAKER_WINDOWS / 2] > law->bad / 2)
-			{
-				come_back(law, BREAKER_ALL, input);
-				law->suspect_ms = law->trial_ms = law->amplified_ms =
-					input->now_ms + wait_ms(law->trips);
-				return;
-			}
+			come_back(law, BREAKER_ALL, input);
+			law->suspect_ms = law->trial_ms = law->amplified_ms =
+				input->now_ms + wait_ms(law->trips);
+			return;
 		}
 	}
 	if (input->now_ms >= law->retry_ms && !input->interrupted)

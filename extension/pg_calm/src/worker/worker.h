@@ -59,7 +59,6 @@ typedef struct BreakerMeasure
 } BreakerMeasure;
 
 #define BREAKER_PHASES 4
-#define BREAKER_WINDOWS 8
 
 typedef struct BreakerLaw
 {
@@ -87,7 +86,7 @@ typedef struct BreakerLaw
 	uint32 amplified; /* likewise */
 	uint64 well_ms;   /* since when it has not let go */
 	int windows;      /* measured since it let go */
-	double window[BREAKER_WINDOWS];
+	int no_better;    /* of these */
 } BreakerLaw;
 
 extern bool breaker_law_follow(BreakerLaw *law, const BreakerInput *input);

@@ -164,17 +164,13 @@ bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap
 			for (uint32 b = end; join && b < block; b++)
 				join = bits_test(allowed, b);
 			if (join)
-			{
 				run->blocks = block + 1 - run->first;
-				run->dirty++;
-			}
 		}
 		if (!join)
 		{
 			run = &runs[count++];
 			run->first = block;
 			run->blocks = 1;
-			run->dirty = 1;
 		}
 		block = next_block(dirty, block + 1);
 	}

@@ -431,6 +431,7 @@ flush_advance(void)
 		BridgeRun *run;
 		BridgeRun part;
 		BridgeFilled bridged = {0};
+		uint32 dirty = 0;
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
@@ -454,14 +455,13 @@ flush_advance(void)
 		run = &job.runs[job.next_run];
 		part.first = run->first + job.run_done;
 		part.blocks = Min(run->blocks - job.run_done, RUN_BLOCKS);
-		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
-			part.dirty += bits_test(&job.dirty, b);
+			dirty += bits_test(&job.dirty, b);
 		if (flush_policy.dry_run)
-			bridged.filled = part.blocks - part.dirty;
+			bridged.filled = part.blocks - dirty;
 		else if (job.amplified || !flush_policy.bridges)
-			bridged.left = bridged.breaks = part.blocks - part.dirty;
-		else if (part.dirty < part.blocks)
+			bridged.left = bridged.breaks = part.blocks - dirty;
+		else if (dirty < part.blocks)
 			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
 		if (bridged.amplified > 0 && !job.amplified)
 		{
@@ -471,7 +471,7 @@ flush_advance(void)
 								"%u of file %u, the rest of it is not bridged",
 								(uint32) (job.offset / PAGE_MAP_REGION_BYTES), job.open->file)));
 		}
-		start_run(part.first, part.blocks, part.dirty, &bridged);
+		start_run(part.first, part.blocks, dirty, &bridged);
 
 		job.run_done += part.blocks;
 		if (job.run_done >= run->blocks)

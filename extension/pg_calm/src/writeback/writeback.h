@@ -28,7 +28,6 @@ typedef struct BridgeRun
 {
 	uint32 first; /* block within the region */
 	uint32 blocks;
-	uint32 dirty; /* of these, the ones that were dirty before */
 } BridgeRun;
 
 /* A region can't have more runs than every other block */
