@@ -44,6 +44,13 @@ CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
 const char *calm_interpose_failure = NULL;
 
+/* What all processes share; the page map follows */
+typedef struct Memory
+{
+	CalmShared shared;
+	ReportShared reports;
+} Memory;
+
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
@@ -126,22 +133,25 @@ define_settings(void)
 	MarkGUCPrefixReserved("pg_calm");
 }
 
+/* The map begins at a cache line */
+static Size
+memory_size(void)
+{
+	return CACHELINEALIGN(sizeof(Memory)) + page_map_size((Size) calm_page_map_memory * 1024);
+}
+
 static void
 request_shared_memory(void)
 {
 	if (previous_shmem_request)
 		previous_shmem_request();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
-	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(MAXALIGN(sizeof(ReportShared)));
+	RequestAddinShmemSpace(memory_size());
 }
 
 static void
 start_shared_memory(void)
 {
-	Size budget = (Size) calm_page_map_memory * 1024;
-	CalmShared *shared;
-	PageMap *map;
+	Memory *memory;
 	char root[MAXPGPATH];
 	bool found;
 
@@ -149,29 +159,28 @@ start_shared_memory(void)
 		previous_shmem_startup();
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("pg_calm", sizeof(CalmShared), &found);
+	memory = ShmemInitStruct("pg_calm", memory_size(), &found);
+	calm_page_map = (PageMap *) ((char *) memory + CACHELINEALIGN(sizeof(Memory)));
 	if (!found)
 	{
-		memset(shared, 0, sizeof(CalmShared));
+		memset(memory, 0, sizeof(Memory));
+		SpinLockInit(&memory->reports.lock);
+		SpinLockInit(&memory->shared.lock);
 		/* until the worker knows better; a checkpoint can come first */
-		shared->figures =
+		memory->shared.figures =
 			(CalmFigures){.caps = {INFINITY, INFINITY, INFINITY, INFINITY, .io_size = 1024 * 1024},
 		                  .given = 1,
 		                  .granted_operations = INFINITY,
 		                  .flush_rate = INFINITY};
-		shared->device = device_of_data_files();
-		pg_atomic_write_u32(&shared->draining, PAGE_MAP_END);
-		SpinLockInit(&shared->lock);
+		memory->shared.device = device_of_data_files();
+		pg_atomic_write_u32(&memory->shared.draining, PAGE_MAP_END);
+		page_map_init(calm_page_map, (Size) calm_page_map_memory * 1024,
+		              getcwd(root, sizeof(root)) ? root : "");
 	}
-	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
-	if (!found)
-		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
+	calm_shared = &memory->shared;
+	checkpoint_reports = &memory->reports;
 	checkpointer_wait_shmem_startup();
-	checkpoint_stats_start();
 	LWLockRelease(AddinShmemInitLock);
-
-	calm_shared = shared;
-	calm_page_map = map;
 }
 
 void

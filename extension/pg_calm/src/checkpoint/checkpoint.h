@@ -66,7 +66,6 @@ typedef struct ReportShared
 /* NULL before shared memory exists */
 extern ReportShared *checkpoint_reports;
 
-extern void checkpoint_stats_start(void);
 extern void checkpoint_stats_watch_log(void);
 
 /*

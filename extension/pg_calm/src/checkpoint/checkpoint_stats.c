@@ -22,7 +22,6 @@
 #include "access/xlog.h"
 #include "checkpoint.h"
 #include "pgstat.h"
-#include "storage/shmem.h"
 
 ReportShared *checkpoint_reports = NULL;
 
@@ -30,22 +29,6 @@ static emit_log_hook_type previous_emit_log = NULL;
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
-
-/* Called with AddinShmemInitLock held */
-void
-checkpoint_stats_start(void)
-{
-	bool found;
-	ReportShared *memory =
-		ShmemInitStruct("pg_calm checkpoint reports", sizeof(ReportShared), &found);
-
-	if (!found)
-	{
-		memset(memory, 0, sizeof(ReportShared));
-		SpinLockInit(&memory->lock);
-	}
-	checkpoint_reports = memory;
-}
 
 static inline bool
 is_checkpointer(void)

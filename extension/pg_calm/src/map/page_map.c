@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "page_map.h"
 #include "port/pg_bitutils.h"
 
@@ -197,16 +198,11 @@ page_map_settle(PageMap *map, uint32 file)
 		set_add(map, file);
 }
 
-/* Finalizer of MurmurHash3, enough to spread consecutive inode numbers */
 static uint32
 bucket_of(PageMap *map, uint64 device, uint64 inode)
 {
-	uint64 h = inode * UINT64CONST(0x9E3779B97F4A7C15) ^ device;
-
-	h ^= h >> 33;
-	h *= UINT64CONST(0xFF51AFD7ED558CCD);
-	h ^= h >> 33;
-	return (uint32) h & (map->num_buckets - 1);
+	return murmurhash32((uint32) (inode ^ inode >> 32) ^ murmurhash32((uint32) device)) &
+	       (map->num_buckets - 1);
 }
 
 static slock_t *
