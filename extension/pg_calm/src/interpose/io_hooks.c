@@ -219,7 +219,7 @@ write_ended(int fd, off_t offset, ssize_t length)
 			written(fd, offset, length);
 	}
 	errno = save_errno;
-	return wal_ahead_written(fd, offset, length, real_sync_file_range) ? length : -1;
+	return wal_ahead_written(fd, offset, length) ? length : -1;
 }
 
 static ssize_t

@@ -130,8 +130,7 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
  * written.  Starts its writeback, and waits; false, with errno, if that failed.
  */
 bool
-wal_ahead_written(int fd, off_t offset, ssize_t length,
-                  int (*start)(int fd, off_t offset, off_t length, unsigned int flags))
+wal_ahead_written(int fd, off_t offset, ssize_t length)
 {
 	uint64 now;
 	uint64 until;
@@ -142,7 +141,7 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	if (ShutdownRequestPending)
 		return true;
 	/* nobody else would tell of an error of this call */
-	if (start(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
+	if (sync_file_range(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
 	    errno != EOPNOTSUPP && errno != EPERM)
 		return false;
 	now = monotonic_ns();

@@ -35,7 +35,7 @@
 #define PHASE_MS 1200     /* a phase of a trial, and a window otherwise: some hundred commits */
 #define SETTLE_MS 400     /* of it, not counted: what was under way before it */
 #define FLUSHES_LEAST 10  /* of WAL in a phase, if their latency is to count */
-#define SUSPECT 2.0       /* times the latency that was expected */
+#define SUSPECT 2.0       /* times the latency that was found innocent last */
 #define WORSE_LATENCY 5.0 /* times that at rest: harm, and no price */
 #define PRICE 2.0 /* times what may be in flight: commits wait for that, whoever does well */
 #define WORSE_AMPLIFICATION                                                                        \
@@ -132,7 +132,7 @@ found_innocent(BreakerLaw *law, const BreakerInput *input)
 	else
 	{
 		/* it is what it takes at present */
-		law->reference_us = Max(law->reference_us, law->measures[0].latency_us);
+		law->innocent_us = law->measures[0].latency_us;
 		law->suspect_ms = input->now_ms + WAIT_MS;
 		law->trial_ms = input->now_ms + wait_ms(++law->innocent);
 	}
@@ -209,13 +209,11 @@ judge(BreakerLaw *law, const BreakerInput *input)
 static void
 watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 {
-	bool known = m->flushes >= FLUSHES_LEAST;
-	bool slow = law->reference_us > 0 && m->latency_us >= SUSPECT * law->reference_us;
+	bool slow = m->latency_us >= SUSPECT * law->innocent_us;
 
-	if (known && (law->reference_us <= 0 || m->latency_us < law->reference_us))
-		law->reference_us = m->latency_us;
-	else if (known) /* in half a minute as far */
-		law->reference_us += (m->latency_us - law->reference_us) * PHASE_MS / 43000;
+	/* it was for another load, or another volume */
+	if (m->flushes >= FLUSHES_LEAST && m->latency_us <= law->innocent_us / SUSPECT)
+		law->innocent_us = 0;
 	if (law->trips > 0 && law->level == BREAKER_ALL &&
 	    input->now_ms > law->well_ms + LONGEST_WAIT_MS)
 		law->trips = 0;
@@ -258,7 +256,7 @@ breaker_law_follow(BreakerLaw *law, const BreakerInput *input)
 	    input->justified < law->from.justified || input->own < law->from.own)
 	{
 		if (!law->begun)
-			law->trial_ms = input->now_ms + WAIT_MS;
+			law->trial_ms = law->suspect_ms = input->now_ms + WAIT_MS;
 		law->begun = true;
 		end_trial(law, input);
 		return false;

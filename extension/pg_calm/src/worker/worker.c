@@ -266,6 +266,7 @@ control_flushing(uint64 now_ms)
 	double bytes;
 	double operations;
 	uint64 written;
+	bool holds;
 
 	input.caps.write_iops = Min(input.caps.write_iops, sharing.granted.operations);
 	input.caps.write_bytes = Min(input.caps.write_bytes, sharing.granted.bytes);
@@ -303,12 +304,11 @@ control_flushing(uint64 now_ms)
 
 	visited = flusher_visits(now_ms);
 	written = control.written / BLCKSZ;
+	holds = flush_policy.paced && !visited;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
-	                    flush_policy.paced && !visited ? control.limit / BLCKSZ + written : 0);
-	pg_atomic_write_u64(&calm_shared->hold_most_pages, visited ? 1 :
-	                                                   flush_policy.paced ?
-	                                                             control.full / BLCKSZ + written :
-	                                                             0);
+	                    holds ? control.limit / BLCKSZ + written : 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages,
+	                    holds ? control.full / BLCKSZ + written : visited);
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->figures.caps = own_caps;
 	calm_shared->figures.granted_operations = control.share.write_iops;

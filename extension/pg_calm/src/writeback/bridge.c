@@ -215,8 +215,6 @@ written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
 			     b++)
 				bits_set(written, (uint32) b);
 		}
-		if (u.map.fm_extents[u.map.fm_mapped_extents - 1].fe_flags & FIEMAP_EXTENT_LAST)
-			break;
 	}
 	return true;
 }

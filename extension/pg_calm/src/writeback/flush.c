@@ -14,10 +14,6 @@
  * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.  So can starting, which
  * is why it is done in small pieces.
  *
- * Whatever error a call returns goes to the error latch first, then PANIC:
- * the same end as a failed fsync (data_sync_elevel), because the kernel marks
- * pages that it failed to write clean.
- *
  * For the writeback worker, but for the last function: what is open and in flight is local to
  * the process.
  *
@@ -85,8 +81,9 @@ static double pace_bytes = 0;      /* likewise */
 
 /*
  * A call that may consume an error of the file.  The latch has an error first; then we end as
- * a failed fsync does, data_sync_retry or not: what that setting relies on, that a later
- * fsync fails again, is not true of Linux.  False if the call is not to be had.
+ * a failed fsync does (data_sync_elevel), data_sync_retry or not: what that setting relies on, that
+ * a later fsync fails again, is not true of Linux, which marks pages that it failed to write clean.
+ * False if the call is not to be had.
  */
 static bool
 sync_range(OpenFile *open, off_t offset, off_t length, unsigned int flags, const char *what)
@@ -463,14 +460,8 @@ flush_advance(void)
 			bridged.left = bridged.breaks = part.blocks - dirty;
 		else if (dirty < part.blocks)
 			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
-		if (bridged.amplified > 0 && !job.amplified)
-		{
+		if (bridged.amplified > 0)
 			job.amplified = true;
-			ereport(DEBUG1, (errmsg_internal(
-								"pg_calm: more became dirty than was bridged in region "
-								"%u of file %u, the rest of it is not bridged",
-								(uint32) (job.offset / PAGE_MAP_REGION_BYTES), job.open->file)));
-		}
 		start_run(part.first, part.blocks, dirty, &bridged);
 
 		job.run_done += part.blocks;
@@ -515,12 +506,9 @@ flush_file_before_fsync(int fd, uint32 file_index)
 		count(&counters->kernel_flushed_pages, marked - pages);
 		count(&counters->fsynced_pages, pages);
 		nruns = bridge_plan(&taken, &taken, 0, runs);
+		count(&counters->written_bytes, (uint64) pages * BLCKSZ);
 		for (int r = 0; r < nruns; r++)
-		{
-			uint64 bytes = (uint64) runs[r].blocks * BLCKSZ;
-
-			count(&counters->device_operations, device_operations(&caps, bytes));
-			count(&counters->written_bytes, bytes);
-		}
+			count(&counters->device_operations,
+			      device_operations(&caps, (uint64) runs[r].blocks * BLCKSZ));
 	}
 }

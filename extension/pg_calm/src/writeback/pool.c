@@ -80,7 +80,8 @@ add_region(uint32 f, uint32 number, const PoolDue *due)
 	if (region == NULL || page_map_region_count(region) == 0)
 		return false;
 	candidate->since = pg_atomic_read_u64(&region->since);
-	page_map_peek_region(region, &bits);
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		bits.word[i] = pg_atomic_read_u64(&region->dirty[i]);
 	pages = bits_count(&bits);
 	if (pages == 0)
 		return false;
