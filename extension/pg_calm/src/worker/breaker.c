@@ -91,12 +91,9 @@ say(BreakerLevel before, uint64 now_ms)
 {
 	int seconds = law.retry_ms > now_ms ? (int) ((law.retry_ms - now_ms) / 1000) : 0;
 
-	if (law.level == BREAKER_ALL)
-		ereport(LOG,
-		        (errmsg("pg_calm: circuit breaker: pages are flushed and gaps bridged again")));
-	else if (law.level < before)
-		ereport(LOG, (errmsg("pg_calm: circuit breaker: pages are flushed again"),
-		              errdetail("Gaps are not bridged for %d s.", seconds)));
+	if (law.level < before)
+		ereport(LOG, (errmsg("pg_calm: circuit breaker: pages are flushed%s again",
+		                     law.level == BREAKER_ALL ? " and gaps bridged" : "")));
 	else
 		ereport(LOG, (errmsg("pg_calm: %s", reason),
 		              errdetail("%s It tries again in %d s, and less and less often.",

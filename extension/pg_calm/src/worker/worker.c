@@ -299,8 +299,6 @@ control_flushing(uint64 now_ms)
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
-	/* all members see the same memory */
-	flush_policy.headroom = flusher.headroom / sharing.members;
 
 	visited = flusher_visits(now_ms);
 	written = control.written / BLCKSZ;

@@ -33,9 +33,6 @@
 #define PACE_BURST_SECONDS 0.02
 #define PACE_DEBT_SECONDS 1.0
 
-/* In which a device has written a region, where clean pages are written along without room for more dirty ones */
-#define MOMENT_SECONDS 0.25
-
 /* Blocks started by one call at most: the fsync of the file waits for it to end */
 #define RUN_BLOCKS (256 * 1024 / BLCKSZ)
 
@@ -185,22 +182,6 @@ drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bi
 }
 
 /*
- * Whether clean pages may be written along: they are dirty ones until the device
- * has written them.  Near where the kernel makes all writers of the host wait
- * (KernelFlusher.headroom) they may be so for a moment only.  Not bridging at all
- * would be worse there: what is scattered is not got rid of, and makes others wait
- * for longer.
- */
-static bool
-may_bridge(void)
-{
-	return calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 &&
-	       (flush_policy.headroom > 0 ||
-	        PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS) &&
-	       bridge_refusal() == NULL;
-}
-
-/*
  * Begin to write a region back.  Must not be called while flush_busy().
  * False if there was nothing to write.
  */
@@ -257,8 +238,11 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	if (pages == 0)
 		return false;
 
-	/* in a dry run that only looks: nothing gets populated */
-	if (may_bridge())
+	/*
+	 * In a dry run that only looks: nothing gets populated.  Clean pages are dirty ones only until
+	 * the device has written them, and no more of them than may be in flight.
+	 */
+	if (calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 && bridge_refusal() == NULL)
 		bridge_allowed(open->fd, job.offset, length, &job.dirty, &allowed);
 	else
 		allowed = job.dirty;

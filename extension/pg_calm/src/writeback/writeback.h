@@ -160,7 +160,6 @@ typedef struct FlushPolicy
 	uint64 max_bytes;      /* that is so many bytes */
 	uint32 max_operations; /* likewise */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
-	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool dry_run;          /* count what would be done */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.c */
 	bool rests;
