@@ -128,7 +128,14 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	targets_define_settings();
+	DefineCustomIntVariable(
+		"pg_calm.stop_target", "Time that a fast stop of the server should take at most.",
+		"Dirty buffers and unflushed pages are kept to what the volume writes in that time. 0 does not. Needs a known cap.",
+		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
+		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one, and the checkpoint that ends it written; at least 10s and two WAL segments apart. 0 does not.",
+		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	test_settings_define();
 	MarkGUCPrefixReserved("pg_calm");
 }

@@ -201,6 +201,15 @@
 #define CALM_CLUSTER_STATEMENT T_ClusterStmt
 #endif
 
+/* Whether a name is that of a relation's file, and of which fork; since 17 it tells the numbers, too */
+#if PG_VERSION_NUM >= 170000
+#define CALM_IS_RELATION_FILE(name, fork)                                                          \
+	parse_filename_for_nontemp_relation((name), &(RelFileNumber){0}, (fork), &(unsigned){0})
+#else
+#define CALM_IS_RELATION_FILE(name, fork)                                                          \
+	parse_filename_for_nontemp_relation((name), &(int){0}, (fork))
+#endif
+
 /* What identifies a relation's files, and a buffer's contents by it: renamed in 16 */
 #if PG_VERSION_NUM >= 160000
 typedef RelFileLocator CalmRelationId;

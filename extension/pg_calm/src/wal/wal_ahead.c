@@ -50,15 +50,6 @@ static double bytes_per_second = 0; /* at which it is filled */
 static void (*serve)(void) = NULL;
 
 static bool
-is_there(XLogSegNo segment, TimeLineID timeline)
-{
-	char path[MAXPGPATH];
-
-	XLogFilePath(path, timeline, segment, wal_segment_size);
-	return access(path, F_OK) == 0;
-}
-
-static bool
 has_room(void)
 {
 	struct statvfs fs;
@@ -105,11 +96,13 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 	for (int i = 1; i <= SEGMENTS_AHEAD; i++)
 	{
 		uint64 left = (uint64) i * wal_segment_size - XLogSegmentOffset(insert, wal_segment_size);
+		char path[MAXPGPATH];
 		int fd;
 
 		if (left > rate * NEEDED_SECONDS)
 			return;
-		if (is_there(segment + i, timeline))
+		XLogFilePath(path, timeline, segment + i, wal_segment_size);
+		if (access(path, F_OK) == 0)
 			continue;
 		if (!has_room())
 			return;

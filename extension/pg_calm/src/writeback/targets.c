@@ -30,7 +30,6 @@
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "postmaster/bgwriter.h"
-#include "utils/guc.h"
 #include "writeback.h"
 
 /* Part of a target that is aimed at: estimates are off by a tenth, and all takes a moment to be seen */
@@ -62,19 +61,6 @@ typedef struct Target
 
 int calm_stop_target = 0;
 int calm_recovery_target = 0;
-
-void
-targets_define_settings(void)
-{
-	DefineCustomIntVariable(
-		"pg_calm.stop_target", "Time that a fast stop of the server should take at most.",
-		"Dirty buffers and unflushed pages are kept to what the volume writes in that time. 0 does not. Needs a known cap.",
-		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
-		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one, and the checkpoint that ends it written; at least 10s and two WAL segments apart. 0 does not.",
-		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-}
 
 /* Say once that a target is not met, and once that it is again */
 static void

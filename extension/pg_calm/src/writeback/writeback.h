@@ -250,8 +250,6 @@ extern double recovery_estimate_seconds(const StopEstimate *stop, double replay_
 extern int calm_stop_target;
 extern int calm_recovery_target;
 
-extern void targets_define_settings(void);
-
 /* For the cleaner, as often as it likes.  Whether there is more to do at once */
 extern bool targets_tick(uint64 now_ms);
 
