@@ -11,8 +11,8 @@
  *
  * - How long flushes of WAL take, which commits wait for.  Somewhat longer is the price of
  *	 writing at all.  So it has to be several times as long, and longer than what may be in
- *	 flight explains.  This is looked at now and then without a suspicion, too:
- *	 who does harm from the beginning leaves nothing to compare with.
+ *	 flight explains.  What was found innocent once is looked at again now and then:
+ *	 the volume may be another one by now.
  * - How many bytes the device writes for those that pages and WAL account for, with and without
  *	 bridging.
  *
