@@ -79,7 +79,7 @@ typedef struct BreakerLaw
 	uint64 phase_ms;
 	BreakerMeasure measures[BREAKER_PHASES];
 	double innocent_us; /* what a flush of WAL took when it was found innocent; 0: long ago */
-	uint64 trial_ms;    /* when the next trial without a suspicion is due; with one; of bytes */
+	uint64 trial_ms; /* when the next trial of what was found innocent is due; of other; of bytes */
 	uint64 suspect_ms;
 	uint64 amplified_ms;
 	uint32 innocent;  /* trials since that found nothing */
