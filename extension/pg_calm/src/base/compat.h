@@ -201,13 +201,13 @@
 #define CALM_CLUSTER_STATEMENT T_ClusterStmt
 #endif
 
-/* Whether a name is that of a relation's file, and of which fork; since 17 it tells the numbers, too */
+/* Whether a name is that of a relation's file, and of which fork; what else it tells differs since 17 */
 #if PG_VERSION_NUM >= 170000
-#define CALM_IS_RELATION_FILE(name, fork)                                                          \
-	parse_filename_for_nontemp_relation((name), &(RelFileNumber){0}, (fork), &(unsigned){0})
+#define CALM_IS_RELATION_FILE(name, fork, numbers)                                                 \
+	parse_filename_for_nontemp_relation((name), &(numbers)[0], (fork), &(numbers)[1])
 #else
-#define CALM_IS_RELATION_FILE(name, fork)                                                          \
-	parse_filename_for_nontemp_relation((name), &(int){0}, (fork))
+#define CALM_IS_RELATION_FILE(name, fork, numbers)                                                 \
+	parse_filename_for_nontemp_relation((name), (int *) &(numbers)[0], (fork))
 #endif
 
 /* What identifies a relation's files, and a buffer's contents by it: renamed in 16 */

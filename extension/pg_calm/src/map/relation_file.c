@@ -99,6 +99,7 @@ relation_file_identify(const char *path, const struct stat *st, RelationFile *fi
 	const char *directory = name;
 	const char *end;
 	char own_path[MAXPGPATH];
+	uint32 not_used[2];
 	uint32 relation;
 	uint32 database;
 	unsigned long segment;
@@ -110,7 +111,7 @@ relation_file_identify(const char *path, const struct stat *st, RelationFile *fi
 		directory--;
 	/* "RELATION[_FORK][.SEGMENT]" */
 	end = name + 1;
-	if (!CALM_IS_RELATION_FILE(end, &file->fork) || !parse_number(&end, &relation))
+	if (!CALM_IS_RELATION_FILE(end, &file->fork, not_used) || !parse_number(&end, &relation))
 		return false;
 	end = strchr(end, '.');
 	segment = end ? strtoul(end + 1, NULL, 10) : 0;
