@@ -14,17 +14,12 @@
 #include "postgres.h"
 
 #include <limits.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "shared/shared.h"
-#include "writeback/writeback.h"
 #include "wal/wal.h"
 #include "fmgr.h"
-#include "base/base.h"
 #include "interpose/interpose.h"
-#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -32,6 +27,11 @@
 #include "worker/worker.h"
 
 PG_MODULE_MAGIC;
+
+/* Memory of zeros is how atomics of the processor begin; others would have to be initialised one by one */
+#if defined(PG_HAVE_ATOMIC_U32_SIMULATION) || defined(PG_HAVE_ATOMIC_U64_SIMULATION)
+#error "pg_calm needs 64-bit atomic operations of the processor"
+#endif
 
 PGDLLEXPORT void _PG_init(void);
 
@@ -43,6 +43,13 @@ bool calm_bridge = true;
 CalmShared *calm_shared = NULL;
 PageMap *calm_page_map = NULL;
 const char *calm_interpose_failure = NULL;
+
+/* What all processes share; the page map follows */
+typedef struct Memory
+{
+	CalmShared shared;
+	ReportShared reports;
+} Memory;
 
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
@@ -121,9 +128,23 @@ define_settings(void)
 		"pg_calm.bridge",
 		"Whether clean pages between dirty ones are written along to save operations.", NULL,
 		&calm_bridge, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	targets_define_settings();
+	DefineCustomIntVariable(
+		"pg_calm.stop_target", "Time that a fast stop of the server should take at most.",
+		"Dirty buffers and unflushed pages are kept to what the volume writes in that time. 0 does not. Needs a known cap.",
+		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
+		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one, and the checkpoint that ends it written; at least 10s and two WAL segments apart. 0 does not.",
+		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	test_settings_define();
 	MarkGUCPrefixReserved("pg_calm");
+}
+
+/* The map begins at a cache line */
+static Size
+memory_size(void)
+{
+	return CACHELINEALIGN(sizeof(Memory)) + page_map_size((Size) calm_page_map_memory * 1024);
 }
 
 static void
@@ -131,17 +152,13 @@ request_shared_memory(void)
 {
 	if (previous_shmem_request)
 		previous_shmem_request();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(CalmShared)));
-	RequestAddinShmemSpace(page_map_size((Size) calm_page_map_memory * 1024));
-	RequestAddinShmemSpace(MAXALIGN(sizeof(ReportShared)));
+	RequestAddinShmemSpace(memory_size());
 }
 
 static void
 start_shared_memory(void)
 {
-	Size budget = (Size) calm_page_map_memory * 1024;
-	CalmShared *shared;
-	PageMap *map;
+	Memory *memory;
 	char root[MAXPGPATH];
 	bool found;
 
@@ -149,47 +166,28 @@ start_shared_memory(void)
 		previous_shmem_startup();
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("pg_calm", sizeof(CalmShared), &found);
+	memory = ShmemInitStruct("pg_calm", memory_size(), &found);
+	calm_page_map = (PageMap *) ((char *) memory + CACHELINEALIGN(sizeof(Memory)));
 	if (!found)
 	{
-		memset(shared, 0, sizeof(CalmShared));
-		error_latch_init(&shared->error_latch);
+		memset(memory, 0, sizeof(Memory));
+		SpinLockInit(&memory->reports.lock);
+		SpinLockInit(&memory->shared.lock);
 		/* until the worker knows better; a checkpoint can come first */
-		shared->caps.write_iops = INFINITY;
-		shared->caps.write_bytes = INFINITY;
-		shared->caps.all_iops = INFINITY;
-		shared->caps.all_bytes = INFINITY;
-		shared->caps.io_size = 1024 * 1024;
-		shared->given = 1;
-		shared->granted_operations = INFINITY;
-		shared->flush_rate = INFINITY;
-		for (int i = 0; i < sizeof(CalmCounters) / sizeof(pg_atomic_uint64); i++)
-			pg_atomic_init_u64((pg_atomic_uint64 *) &shared->counters + i, 0);
-		pg_atomic_init_u64(&shared->in_flight_pages, 0);
-		pg_atomic_init_u32(&shared->worker_pid, 0);
-		pg_atomic_init_u64(&shared->worker_beat_ms, 0);
-		pg_atomic_init_u32(&shared->capped, 0);
-		pg_atomic_init_u32(&shared->primary_images, 0);
-		pg_atomic_init_u32(&shared->let_go, 0);
-		pg_atomic_init_u64(&shared->hold_from_pages, 0);
-		pg_atomic_init_u64(&shared->hold_most_pages, 0);
-		pg_atomic_init_u64(&shared->stop_target_pages, 0);
-		pg_atomic_init_u32(&shared->other_devices, 0);
-		cleaner_init_shared(&shared->cleaner);
-		shared->device = device_of_data_files();
-		pg_atomic_init_u32(&shared->draining, PAGE_MAP_END);
-		pg_atomic_init_u64(&shared->drain_before_ms, 0);
-		SpinLockInit(&shared->lock);
+		memory->shared.figures =
+			(CalmFigures){.caps = {INFINITY, INFINITY, INFINITY, INFINITY, .io_size = 1024 * 1024},
+		                  .given = 1,
+		                  .granted_operations = INFINITY,
+		                  .flush_rate = INFINITY};
+		memory->shared.device = device_of_data_files();
+		pg_atomic_write_u32(&memory->shared.draining, PAGE_MAP_END);
+		page_map_init(calm_page_map, (Size) calm_page_map_memory * 1024,
+		              getcwd(root, sizeof(root)) ? root : "");
 	}
-	map = ShmemInitStruct("pg_calm page map", page_map_size(budget), &found);
-	if (!found)
-		page_map_init(map, budget, getcwd(root, sizeof(root)) ? root : "");
+	calm_shared = &memory->shared;
+	checkpoint_reports = &memory->reports;
 	checkpointer_wait_shmem_startup();
-	checkpoint_stats_start();
 	LWLockRelease(AddinShmemInitLock);
-
-	calm_shared = shared;
-	calm_page_map = map;
 }
 
 void

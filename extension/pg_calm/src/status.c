@@ -9,14 +9,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/htup_details.h"
-#include "base/base.h"
-#include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "shared/shared.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/tuplestore.h"
@@ -53,15 +48,15 @@ put_met(ViewRow *row, double seconds, int target)
 
 /* Why the module does less than its mode says, all there is to tell; or NULL */
 static const char *
-worse_than_asked(const CalmShared *copy)
+worse_than_asked(const CalmFigures *figures)
 {
 	StringInfoData reasons;
 
 	if (calm_interpose_failure)
 		return calm_interpose_failure;
 	initStringInfo(&reasons);
-	if (copy->degraded[0])
-		appendStringInfo(&reasons, "; %s", copy->degraded);
+	if (figures->degraded[0])
+		appendStringInfo(&reasons, "; %s", figures->degraded);
 	/* if it does not run, it may have said why */
 	if (pg_atomic_read_u32(&calm_shared->worker_pid) == 0 && reasons.len == 0)
 		appendStringInfoString(&reasons, "; the writeback worker is not running");
@@ -70,7 +65,7 @@ worse_than_asked(const CalmShared *copy)
 		                                 "flush hints are obeyed, and nothing waits for it");
 	if (calm_mode == CALM_MODE_ON)
 	{
-		if (copy->caps_known && pg_atomic_read_u32(&calm_shared->capped) == 0)
+		if (figures->caps.source[0] && pg_atomic_read_u32(&calm_shared->capped) == 0)
 			appendStringInfoString(&reasons, "; no cap of the data directory's device is known: "
 			                                 "pages are only watched");
 		if (calm_shared->device == 0)
@@ -89,7 +84,8 @@ Datum
 pg_calm_status(PG_FUNCTION_ARGS)
 {
 	CalmCounters *counters = &calm_shared->counters;
-	CalmShared *copy = palloc0(sizeof(CalmShared));
+	CalmFigures figures = calm_figures();
+	bool known = figures.caps.source[0] != '\0';
 	ViewRow row = {0};
 	TupleDesc tupdesc;
 	int32 worker_pid = (int32) pg_atomic_read_u32(&calm_shared->worker_pid);
@@ -99,22 +95,14 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	SpinLockAcquire(&calm_shared->lock);
-	copy->caps = calm_shared->caps;
-	copy->max_gap = calm_shared->max_gap;
-	copy->caps_known = calm_shared->caps_known;
-	copy->replay_rate = calm_shared->replay_rate;
-	memcpy(copy->degraded, calm_shared->degraded, sizeof(copy->degraded));
-	SpinLockRelease(&calm_shared->lock);
-
 	row_put(&row, true, CStringGetTextDatum(GetConfigOption("pg_calm.mode", false, false)));
-	degraded = worse_than_asked(copy);
+	degraded = worse_than_asked(&figures);
 	row_put(&row, degraded != NULL, CStringGetTextDatum(degraded ? degraded : ""));
-	put_rate(&row, copy->caps_known ? copy->caps.write_iops : INFINITY);
-	put_rate(&row, copy->caps_known ? copy->caps.write_bytes : INFINITY);
-	row_put(&row, copy->caps_known, Int32GetDatum((int32) copy->caps.io_size));
-	row_put(&row, copy->caps_known, CStringGetTextDatum(copy->caps.source));
-	row_put(&row, true, Int32GetDatum((int32) copy->max_gap));
+	put_rate(&row, figures.caps.write_iops);
+	put_rate(&row, figures.caps.write_bytes);
+	row_put(&row, known, Int32GetDatum((int32) figures.caps.io_size));
+	row_put(&row, known, CStringGetTextDatum(figures.caps.source));
+	row_put(&row, true, Int32GetDatum((int32) figures.max_gap));
 
 	row_put(&row, true, Int64GetDatum((int64) page_map_unflushed(calm_page_map)));
 	put_count(&row, &calm_shared->in_flight_pages);
@@ -136,8 +124,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	stop_estimate(&stop);
 	row_put(&row, true, Int64GetDatum((int64) stop.dirty_buffers));
 	put_seconds(&row, stop.seconds);
-	put_seconds(&row, recovery_estimate_seconds(&stop, copy->replay_rate));
-	put_rate(&row, copy->replay_rate > 0 ? copy->replay_rate : INFINITY);
+	put_seconds(&row, recovery_estimate_seconds(&stop, figures.replay_rate));
+	put_rate(&row, figures.replay_rate > 0 ? figures.replay_rate : INFINITY);
 	put_met(&row, stop.seconds, calm_stop_target);
 	put_met(&row, recovery_estimate_seconds(&stop, targets_replay_rate()), calm_recovery_target);
 	put_count(&row, &counters->target_operations);

@@ -41,6 +41,7 @@ typedef struct Volume
 	double worker_queue;  /* seconds that the worker keeps in it at most */
 	double worker_rate;   /* part of the capacity that it takes at most */
 	uint64 at_level[3];   /* milliseconds */
+	uint64 rested;        /* likewise, by the worker alone, to see what that brings */
 	uint32 changes;
 } Volume;
 
@@ -142,6 +143,8 @@ step(Volume *volume)
 	volume->counters.own += (uint64) asked;
 	volume->counters.now_ms += STEP_MS;
 	volume->at_level[volume->law.level] += STEP_MS;
+	if (volume->law.allowed > volume->law.level)
+		volume->rested += STEP_MS;
 	if (volume->counters.now_ms % LOOK_MS == 0)
 		volume->changes += breaker_law_follow(&volume->law, &volume->counters);
 }
@@ -293,6 +296,32 @@ test_not_its_fault(void)
 	check(slow <= 60 * 1000, "nor is a volume that has become slow: %.0f of 300 s", slow / 1000);
 }
 
+/* What was found innocent is left alone, but not for good */
+static void
+test_innocent(void)
+{
+	double rested = 0;
+	double slowest = 0;
+
+	for (uint32 seed = 0; seed < SEEDS; seed++)
+	{
+		Volume volume = healthy(seed);
+
+		volume.others = 20000;
+		run(&volume, 600);
+		rested = larger(rested, (double) volume.rested);
+		volume.others = 0;
+		run(&volume, 20);
+		volume.worker_queue = 0.2;
+		volume.worker_rate = 10;
+		volume.pending = 1e9;
+		slowest = larger(slowest, until(&volume, BREAKER_STOCK, 60));
+	}
+	check(rested <= 20 * 1000, "it rests seldom while another is to blame: %.0f of 600 s",
+	      rested / 1000);
+	check(slowest <= 8, "and is suspected again at once when that is over: %.1f s", slowest);
+}
+
 /* It does harm, but the server would do as much: a volume that has almost none left to give */
 static void
 test_does_not_help(void)
@@ -353,6 +382,7 @@ main(void)
 	test_amplification();
 	test_greedy_worker();
 	test_not_its_fault();
+	test_innocent();
 	test_does_not_help();
 	test_unknown();
 	printf("1..%d\n", tests);

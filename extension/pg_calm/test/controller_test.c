@@ -11,7 +11,8 @@
 
 #include <math.h>
 
-#include "writeback/writeback.h"
+/* As a whole: what it remembers, as long as the worker lives, is to begin anew in each test */
+#include "writeback/controller.c"
 
 #define MIB (1024.0 * 1024)
 #define GIB (1024.0 * MIB)
@@ -52,14 +53,21 @@ near(double got, double expected, const char *name)
 static void
 begin(const DeviceCaps *caps)
 {
-	controller_forget();
+	memset(&last, 0, sizeof(last));
+	memset(&all, 0, sizeof(all));
+	memset(&writes, 0, sizeof(writes));
+	memset(&used, 0, sizeof(used));
+	gap = -1;
+	given = 1;
+	quick_us = 0;
+	slow_ms = 0;
 	lowest = 1;
 	memset(&input, 0, sizeof(input));
 	input.now_ms = 1;
 	input.caps = *caps;
 	input.flush_rate = INFINITY;
-	input.background = PG_UINT64_MAX;
-	input.device_background = PG_UINT64_MAX;
+	input.flusher.background_bytes = PG_UINT64_MAX;
+	input.flusher.device_bytes = PG_UINT64_MAX;
 }
 
 /* One look later; operations of that size, so many per second */
@@ -69,10 +77,10 @@ tick(double reads, double writes, double own)
 	double part = TICK_MS / 1000.0;
 
 	input.now_ms += TICK_MS;
-	input.operations += (uint64) rint((reads + writes + own) * part);
-	input.bytes += (uint64) rint((reads + writes + own) * part) * size;
-	input.write_operations += (uint64) rint((writes + own) * part);
-	input.write_bytes += (uint64) rint((writes + own) * part) * size;
+	input.flusher.operations += (uint64) rint((reads + writes + own) * part);
+	input.flusher.bytes += (uint64) rint((reads + writes + own) * part) * size;
+	input.flusher.write_operations += (uint64) rint((writes + own) * part);
+	input.flusher.write_bytes += (uint64) rint((writes + own) * part) * size;
 	input.own_operations += (uint64) rint(own * part);
 	input.own_bytes += (uint64) rint(own * part) * 8192;
 	controller_follow(&input, &output);
@@ -152,18 +160,18 @@ test_limit(void)
 	tick(0, 0, 0);
 	check(!output.too_much, "less is not");
 
-	input.device_background = (uint64) (100 * MIB);
-	input.background = (uint64) (1 * GIB);
-	input.dirty = (uint64) (200 * MIB);
+	input.flusher.device_bytes = (uint64) (100 * MIB);
+	input.flusher.background_bytes = (uint64) (1 * GIB);
+	input.flusher.dirty_bytes = (uint64) (200 * MIB);
 	tick(0, 0, 0);
 	near(output.limit, 50 * MIB, "no more than half of what wakes the kernel's flusher");
 	near(output.full, 100 * MIB, "at which it can't go on");
 	check(output.too_much, "which is less");
-	input.dirty = (uint64) (40 * MIB);
+	input.flusher.dirty_bytes = (uint64) (40 * MIB);
 	tick(0, 0, 0);
 	check(!output.too_much, "what the kernel has written does not count");
 	near(output.written, 7000 * 8192.0 - 40 * MIB, "which is told");
-	input.dirty = (uint64) (0.9 * GIB);
+	input.flusher.dirty_bytes = (uint64) (0.9 * GIB);
 	input.unflushed = 0;
 	tick(0, 0, 0);
 	check(output.too_much, "with the host near where it wakes all is flushed");

@@ -150,7 +150,7 @@ run_unit()
 	mkdir "$work/unit"
 	compile_unit_test breaker_law "$source_dir/test/breaker_law_test.c" "$source_dir/src/worker/breaker_law.c"
 	program 9_breaker_law breaker_law
-	compile_unit_test controller "$source_dir/test/controller_test.c" "$source_dir/src/writeback/controller.c"
+	compile_unit_test controller "$source_dir/test/controller_test.c"
 	program 7_controller controller
 	compile_interpose_test interpose
 	program 4_interpose interpose

@@ -11,8 +11,6 @@
 #ifndef PG_CALM_BASE_H
 #define PG_CALM_BASE_H
 
-#include "postgres.h"
-
 #include <time.h>
 
 #include "compat.h"

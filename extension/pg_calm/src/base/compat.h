@@ -11,8 +11,6 @@
 #ifndef PG_CALM_COMPAT_H
 #define PG_CALM_COMPAT_H
 
-#include "postgres.h"
-
 #if PG_VERSION_NUM >= 160000
 #include "archive/archive_module.h"
 #endif
@@ -201,6 +199,15 @@
 #define CALM_CLUSTER_STATEMENT T_RepackStmt
 #else
 #define CALM_CLUSTER_STATEMENT T_ClusterStmt
+#endif
+
+/* Whether a name is that of a relation's file, and of which fork; what else it tells differs since 17 */
+#if PG_VERSION_NUM >= 170000
+#define CALM_IS_RELATION_FILE(name, fork, numbers)                                                 \
+	parse_filename_for_nontemp_relation((name), &(numbers)[0], (fork), &(numbers)[1])
+#else
+#define CALM_IS_RELATION_FILE(name, fork, numbers)                                                 \
+	parse_filename_for_nontemp_relation((name), (int *) &(numbers)[0], (fork))
 #endif
 
 /* What identifies a relation's files, and a buffer's contents by it: renamed in 16 */

@@ -18,8 +18,6 @@
 #ifndef PG_CALM_CORE_H
 #define PG_CALM_CORE_H
 
-#include "postgres.h"
-
 #define CALM_CORE_NAME "pg_calm"
 #define CALM_CORE_VERSION 2
 

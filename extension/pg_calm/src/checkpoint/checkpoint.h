@@ -15,12 +15,8 @@
 #ifndef PG_CALM_CHECKPOINT_H
 #define PG_CALM_CHECKPOINT_H
 
-#include "postgres.h"
-
 #include "datatype/timestamp.h"
-#include "map/map.h"
-#include "port/atomics.h"
-#include "storage/spin.h"
+#include "shared/shared.h"
 
 /* checkpoint_stats.c */
 
@@ -70,7 +66,6 @@ typedef struct ReportShared
 /* NULL before shared memory exists */
 extern ReportShared *checkpoint_reports;
 
-extern void checkpoint_stats_start(void);
 extern void checkpoint_stats_watch_log(void);
 
 /*

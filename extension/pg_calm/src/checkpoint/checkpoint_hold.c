@@ -23,16 +23,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "map/map.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/latch.h"
 
 /*
@@ -63,15 +56,10 @@ hold_ms(off_t bytes, bool late)
 	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
 	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
 	double unflushed = (double) page_map_unflushed(calm_page_map);
+	double rate = calm_figures().flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
 	double hold;
-	double rate;
 
-	if (most <= from || unflushed <= from)
-		return 0;
-	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
-	SpinLockRelease(&calm_shared->lock);
-	if (isinf(rate) || rate <= 0)
+	if (most <= from || unflushed <= from || isinf(rate) || rate <= 0)
 		return 0;
 	/* the worker's figures are of a quarter of a second ago */
 	hold = Min((unflushed - from) / (most - from), 1);

@@ -20,12 +20,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "miscadmin.h"
 #include "pgstat.h"
-#include "shared/shared.h"
-#include "storage/shmem.h"
 
 ReportShared *checkpoint_reports = NULL;
 
@@ -33,23 +29,6 @@ static emit_log_hook_type previous_emit_log = NULL;
 
 /* The checkpointer's: the report under way, if status is REPORT_RUNNING */
 static CheckpointReport current = {.status = REPORT_UNKNOWN};
-
-/* Called with AddinShmemInitLock held */
-void
-checkpoint_stats_start(void)
-{
-	bool found;
-	ReportShared *memory =
-		ShmemInitStruct("pg_calm checkpoint reports", sizeof(ReportShared), &found);
-
-	if (!found)
-	{
-		memset(memory, 0, sizeof(ReportShared));
-		pg_atomic_init_u64(&memory->buffers_written, 0);
-		SpinLockInit(&memory->lock);
-	}
-	checkpoint_reports = memory;
-}
 
 static inline bool
 is_checkpointer(void)

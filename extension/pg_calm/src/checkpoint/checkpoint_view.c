@@ -7,15 +7,11 @@
  */
 #include "postgres.h"
 
-#include "base/base.h"
 #include "checkpoint.h"
-#include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(pg_calm_checkpoints);
 

@@ -27,18 +27,11 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "base/base.h"
 #include "checkpoint.h"
-#include "map/map.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 
@@ -117,24 +110,18 @@ pages_marked_before(int file_index, uint64 before_ms)
 static double
 time_of_fsync(void)
 {
-	double operations;
+	CalmFigures figures = calm_figures();
 
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->caps.write_iops * calm_shared->given;
-	SpinLockRelease(&calm_shared->lock);
-	return page_map_unflushed(calm_page_map) / operations * 1000;
+	return page_map_unflushed(calm_page_map) / (figures.caps.write_iops * figures.given) * 1000;
 }
 
 static uint64
 pages_not_drained_for(void)
 {
-	double operations;
+	double operations = calm_figures().granted_operations;
 
 	if (calm_drain_threshold >= 0)
 		return calm_drain_threshold;
-	SpinLockAcquire(&calm_shared->lock);
-	operations = calm_shared->granted_operations;
-	SpinLockRelease(&calm_shared->lock);
 	return isinf(operations) ? PG_UINT64_MAX : (uint64) (operations * LEFT_SECONDS);
 }
 
@@ -194,28 +181,6 @@ drain(int file)
 	spent_us += (monotonic_ns() - start_ns) / 1000;
 }
 
-/* The same; duplicate is closed if that fails */
-static void
-drain_guarded(int file, int duplicate)
-{
-	uint64 before_us = spent_us;
-
-	PG_TRY();
-	{
-		drain(file);
-	}
-	PG_CATCH();
-	{
-		/* a barrier, a reload or a write failed, and the checkpoint with it */
-		pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
-		close(duplicate);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	checkpoint_stats_drained(spent_us - before_us);
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
-}
-
 /*
  * For the checkpointer, before each fsync of a data file in the sync phase: waits until what is
  * marked in the file now is flushed, within bounds.  Returns the descriptor to fsync: fd, or a
@@ -224,6 +189,7 @@ drain_guarded(int file, int duplicate)
 int
 drain_before_checkpoint_fsync(int fd)
 {
+	uint64 before_us;
 	int duplicate;
 	int file;
 
@@ -241,6 +207,20 @@ drain_before_checkpoint_fsync(int fd)
 	/* we may be out of file descriptors: no time to be smart */
 	if (duplicate < 0)
 		return fd;
-	drain_guarded(file, duplicate);
+	before_us = spent_us;
+	PG_TRY();
+	{
+		drain(file);
+	}
+	PG_CATCH();
+	{
+		/* a barrier, a reload or a write failed, and the checkpoint with it */
+		pg_atomic_write_u32(&calm_shared->draining, PAGE_MAP_END);
+		close(duplicate);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	checkpoint_stats_drained(spent_us - before_us);
+	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_SYNC);
 	return duplicate;
 }

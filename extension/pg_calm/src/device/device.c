@@ -21,16 +21,12 @@
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <limits.h>
-#include <math.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "device.h"
-#include "miscadmin.h"
-#include "storage/fd.h"
 
 /* A contiguous write is never counted as one operation beyond this */
 #define MAX_IO_SIZE (4 * 1024 * 1024)
@@ -212,23 +208,20 @@ find_devices(DeviceSet *set)
 static bool
 flushes_at_close(long type)
 {
-	static const uint32 types[] = {
-		0x6969,     /* NFS */
-		0x517B,     /* SMB */
-		0xFF534D42, /* CIFS */
-		0xFE534D42, /* SMB2 */
-		0x65735546, /* FUSE */
-		0x01021997, /* 9P */
-		0x00C36400, /* Ceph */
-		0x5346414F, /* AFS */
-	};
-
-	for (int i = 0; i < (int) lengthof(types); i++)
+	switch ((uint32) type)
 	{
-		if ((uint32) type == types[i])
+		case 0x6969:     /* NFS */
+		case 0x517B:     /* SMB */
+		case 0xFF534D42: /* CIFS */
+		case 0xFE534D42: /* SMB2 */
+		case 0x65735546: /* FUSE */
+		case 0x01021997: /* 9P */
+		case 0x00C36400: /* Ceph */
+		case 0x5346414F: /* AFS */
 			return true;
+		default:
+			return false;
 	}
-	return false;
 }
 
 /*

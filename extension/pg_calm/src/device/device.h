@@ -14,8 +14,6 @@
 #ifndef PG_CALM_DEVICE_H
 #define PG_CALM_DEVICE_H
 
-#include "postgres.h"
-
 #include <math.h>
 
 #include "base/base.h"
@@ -102,8 +100,6 @@ typedef struct KernelFlusher
 	uint64 background_bytes; /* dirty bytes of the host that wake it; less if our memory cgroup
 	                            has a limit */
 	uint64 device_bytes;     /* dirty bytes on our device that wake it, estimated */
-	uint64 headroom;         /* bytes that may be dirtied in addition before the kernel slows
-	                            writers down, less a reserve */
 	uint64 dirty_bytes;      /* dirty now, as the kernel counts */
 	uint64 operations;       /* that our devices have made, reads and writes, since ever */
 	uint64 bytes;            /* in them */

@@ -18,12 +18,6 @@
  * max_ratio (/sys/class/bdi).  What is set aside for other devices is not
  * looked for: our share of the rest is overestimated by so much.
  *
- * Half way between the background threshold and the dirty limit, writers are
- * made to wait (balance_dirty_pages, dirty_freerun_ceiling).  What is under
- * writeback counts too, and a large folio counts whole when one block of it is
- * dirtied: with those each write costs its writer the time of 2 MiB.  We must not push the
- * host there.
- *
  * The thresholds are taken from /proc/vmstat, where the kernel has applied
  * ratio or bytes and the memory available.  nr_dirty counts whole folios, so
  * it says when the flusher wakes but not how many of our pages are dirty.
@@ -34,7 +28,6 @@
 
 #include <inttypes.h>
 #include <linux/major.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -204,15 +197,12 @@ kernel_flusher_read(KernelFlusher *flusher)
 	uint64 limit = memory_limit();
 	uint64 percent = 10;
 	uint64 centiseconds = 3000;
-	uint64 limit_bytes = 0;
-	uint64 used = 0;
 	FILE *file;
 
 	(void) read_number("/proc/sys/vm/dirty_expire_centisecs", &centiseconds);
 	flusher->expire_ms = centiseconds * 10;
 	flusher->background_bytes = PG_UINT64_MAX;
 	flusher->device_bytes = PG_UINT64_MAX;
-	flusher->headroom = PG_UINT64_MAX;
 	flusher->dirty_bytes = 0;
 
 	file = open_host_file("/proc/vmstat");
@@ -227,22 +217,10 @@ kernel_flusher_read(KernelFlusher *flusher)
 			continue;
 		if (strcmp(name, "nr_dirty") == 0)
 			flusher->dirty_bytes = pages * page_size;
-		else if (strcmp(name, "nr_writeback") == 0)
-			used = pages * page_size;
 		else if (strcmp(name, "nr_dirty_background_threshold") == 0)
 			flusher->background_bytes = pages * page_size;
-		else if (strcmp(name, "nr_dirty_threshold") == 0)
-			limit_bytes = pages * page_size;
 	}
 	fclose(file);
-
-	if (limit_bytes > 0 && flusher->background_bytes != PG_UINT64_MAX)
-	{
-		uint64 usable = (limit_bytes + flusher->background_bytes) / 2 / 4 * 3;
-
-		used += flusher->dirty_bytes;
-		flusher->headroom = usable > used ? usable - used : 0;
-	}
 
 	/* a memory cgroup has its own threshold, by ratio of its own memory */
 	(void) read_number("/proc/sys/vm/dirty_background_ratio", &percent);

@@ -37,18 +37,6 @@
 /* Milliseconds between looks at what the other process does */
 #define LOOK_NAPS 100
 
-void
-error_latch_init(ErrorLatch *latch)
-{
-	pg_atomic_init_u64(&latch->device, 0);
-	pg_atomic_init_u64(&latch->inode, 0);
-	pg_atomic_init_u32(&latch->pid, 0);
-	pg_atomic_init_u32(&latch->begun, 0);
-	pg_atomic_init_u32(&latch->ended, 0);
-	pg_atomic_init_u32(&latch->error, 0);
-	pg_atomic_init_u64(&latch->errors, 0);
-}
-
 /* The worker is about to make a call that may consume an error of a file */
 void
 error_latch_begin(ErrorLatch *latch, uint64 device, uint64 inode)

@@ -13,14 +13,13 @@
 #ifndef PG_CALM_ERRORS_H
 #define PG_CALM_ERRORS_H
 
-#include "postgres.h"
-
 #include "port/atomics.h"
 
 /*
  * Invariant: a call that may consume a writeback error is bracketed by
  * error_latch_begin and error_latch_end, and the error, if any, is in the
  * latch before error_latch_end returns.  One process makes such calls, one at a time.
+ * All zeros: there was none yet.
  */
 typedef struct ErrorLatch
 {
@@ -33,7 +32,6 @@ typedef struct ErrorLatch
 	pg_atomic_uint64 errors; /* errors seen, as pg_calm_status says */
 } ErrorLatch;
 
-extern void error_latch_init(ErrorLatch *latch);
 extern void error_latch_begin(ErrorLatch *latch, uint64 device, uint64 inode);
 extern void error_latch_end(ErrorLatch *latch, int error);
 extern int error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms);

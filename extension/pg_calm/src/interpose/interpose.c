@@ -18,9 +18,6 @@
  * instead of pwrite, or both.  With 64-bit addresses they are the same function,
  * so either name is replaced.
  *
- * Replaced before the postmaster forks, so that all its children have it.
- * Either all required slots are replaced or none is.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -43,111 +40,55 @@
 
 #ifdef CALM_R_JUMP_SLOT
 
-/* What the dynamic section of the executable tells */
+/* The executable, and its dynamic section by tag: addresses, which glibc has relocated, and sizes */
 typedef struct Executable
 {
-	uintptr_t base; /* load address */
-	uintptr_t low;  /* mapped range, to tell lazy slots */
-	uintptr_t high;
-	uintptr_t relro_low; /* read-only after relocation */
-	uintptr_t relro_high;
-	const Elf64_Sym *symbols;
-	const char *strings;
-	const Elf64_Rela *tables[2];
-	size_t counts[2];
+	struct link_map *map;
+	uintptr_t dynamic[DT_NUM];
 } Executable;
 
-/* dl_iterate_phdr reports the executable first; look at no other object */
-static int
-read_executable(struct dl_phdr_info *info, size_t size, void *data)
+static bool
+read_executable(Executable *exe)
 {
-	Executable *exe = data;
-	const Elf64_Dyn *dynamic = NULL;
+	void *handle = dlopen(NULL, RTLD_LAZY);
 
-	exe->base = info->dlpi_addr;
-	exe->low = UINTPTR_MAX;
-	for (int i = 0; i < info->dlpi_phnum; i++)
+	if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &exe->map) != 0)
+		return false;
+	for (const Elf64_Dyn *entry = exe->map->l_ld; entry->d_tag != DT_NULL; entry++)
 	{
-		const Elf64_Phdr *header = &info->dlpi_phdr[i];
-		uintptr_t start = exe->base + header->p_vaddr;
-
-		if (header->p_type == PT_DYNAMIC)
-			dynamic = (const Elf64_Dyn *) start;
-		else if (header->p_type == PT_GNU_RELRO)
-		{
-			exe->relro_low = start;
-			exe->relro_high = start + header->p_memsz;
-		}
-		else if (header->p_type == PT_LOAD)
-		{
-			exe->low = Min(exe->low, start);
-			exe->high = Max(exe->high, start + header->p_memsz);
-		}
+		if (entry->d_tag < DT_NUM)
+			exe->dynamic[entry->d_tag] = entry->d_un.d_val;
 	}
-	if (dynamic == NULL)
-		return 1;
-
-	for (; dynamic->d_tag != DT_NULL; dynamic++)
-	{
-		/* glibc has relocated these addresses in place */
-		switch (dynamic->d_tag)
-		{
-			case DT_SYMTAB:
-				exe->symbols = (const Elf64_Sym *) dynamic->d_un.d_ptr;
-				break;
-			case DT_STRTAB:
-				exe->strings = (const char *) dynamic->d_un.d_ptr;
-				break;
-			case DT_JMPREL:
-				exe->tables[0] = (const Elf64_Rela *) dynamic->d_un.d_ptr;
-				break;
-			case DT_PLTRELSZ:
-				exe->counts[0] = dynamic->d_un.d_val / sizeof(Elf64_Rela);
-				break;
-			case DT_RELA:
-				exe->tables[1] = (const Elf64_Rela *) dynamic->d_un.d_ptr;
-				break;
-			case DT_RELASZ:
-				exe->counts[1] = dynamic->d_un.d_val / sizeof(Elf64_Rela);
-				break;
-			default:
-				break;
-		}
-	}
-	return 1;
+	return exe->dynamic[DT_SYMTAB] != 0 && exe->dynamic[DT_STRTAB] != 0;
 }
 
 /* The slot through which the executable calls a function, or NULL */
 static void **
 find_slot(const Executable *exe, const char *symbol)
 {
-	for (int t = 0; t < 2; t++)
-	{
-		if (exe->tables[t] == NULL)
-			continue;
-		for (size_t i = 0; i < exe->counts[t]; i++)
-		{
-			const Elf64_Rela *rela = &exe->tables[t][i];
-			uint32 type = ELF64_R_TYPE(rela->r_info);
+	static const int tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+	const Elf64_Sym *symbols = (const Elf64_Sym *) exe->dynamic[DT_SYMTAB];
+	const char *names = (const char *) exe->dynamic[DT_STRTAB];
 
-			if (type != CALM_R_JUMP_SLOT && type != CALM_R_GLOB_DAT)
-				continue;
-			if (strcmp(exe->strings + exe->symbols[ELF64_R_SYM(rela->r_info)].st_name, symbol) == 0)
-				return (void **) (exe->base + rela->r_offset);
+	for (int t = 0; t < lengthof(tables); t++)
+	{
+		const Elf64_Rela *table = (const Elf64_Rela *) exe->dynamic[tables[t][0]];
+
+		for (size_t i = 0; table && i < exe->dynamic[tables[t][1]] / sizeof(*table); i++)
+		{
+			uint32 type = ELF64_R_TYPE(table[i].r_info);
+
+			if ((type == CALM_R_JUMP_SLOT || type == CALM_R_GLOB_DAT) &&
+			    strcmp(names + symbols[ELF64_R_SYM(table[i].r_info)].st_name, symbol) == 0)
+				return (void **) (exe->map->l_addr + table[i].r_offset);
 		}
 	}
 	return NULL;
 }
 
-bool
-interpose_relro_covers(uintptr_t low, uintptr_t high, uintptr_t page, uintptr_t page_size)
-{
-	return page >= (low & ~(page_size - 1)) && page < (high & ~(page_size - 1));
-}
-
-/* The protection that a page has now.  Where /proc can't be read, what glibc has given it. */
+/* The protection that a page has now, or -1, with errno, where that can't be read */
 static int
-protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size)
+protection_of(uintptr_t page)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[1024];
@@ -166,22 +107,20 @@ protection_of(const Executable *exe, uintptr_t page, uintptr_t page_size)
 	}
 	if (maps)
 		fclose(maps);
-	if (result >= 0)
-		return result;
-	return interpose_relro_covers(exe->relro_low, exe->relro_high, page, page_size) ?
-	           PROT_READ :
-	           PROT_READ | PROT_WRITE;
+	return result;
 }
 
 /* Write one slot, whatever the protection of its page */
 static bool
-write_slot(const Executable *exe, void **slot, void *value)
+write_slot(void **slot, void *value)
 {
 	uintptr_t page_size = sysconf(_SC_PAGESIZE);
 	uintptr_t page = (uintptr_t) slot & ~(page_size - 1);
-	int protection = protection_of(exe, page, page_size);
+	int protection = protection_of(page);
 	bool read_only = (protection & PROT_WRITE) == 0;
 
+	if (protection < 0)
+		return false;
 	if (read_only && mprotect((void *) page, page_size, protection | PROT_WRITE) != 0)
 		return false;
 	*slot = value;
@@ -206,8 +145,7 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 	Assert(2 * nslots <= (int) lengthof(found));
 	*reason = message;
 
-	dl_iterate_phdr(read_executable, &exe);
-	if (exe.symbols == NULL || exe.strings == NULL)
+	if (!read_executable(&exe))
 	{
 		strlcpy(message, "the server executable has no dynamic symbol table", sizeof(message));
 		return false;
@@ -217,6 +155,8 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 	{
 		void *original;
 		void **slot;
+		Dl_info info;
+		struct link_map *owner;
 		char symbol64[64];
 
 		snprintf(symbol64, sizeof(symbol64), "%s64", slots[i].symbol);
@@ -238,7 +178,7 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 		 * replacement: resolve it ourselves.
 		 */
 		original = *slot;
-		if ((uintptr_t) original >= exe.low && (uintptr_t) original < exe.high)
+		if (dladdr1(original, &info, (void **) &owner, RTLD_DL_LINKMAP) != 0 && owner == exe.map)
 			original = dlsym(RTLD_DEFAULT, slots[i].symbol);
 		if (original == NULL)
 		{
@@ -252,14 +192,14 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 	{
 		if (found[replaced] == NULL)
 			continue;
-		if (!write_slot(&exe, found[replaced], slots[replaced / 2].replacement))
+		if (!write_slot(found[replaced], slots[replaced / 2].replacement))
 		{
 			snprintf(message, sizeof(message), "could not make the import table writable: %s",
 			         strerror(errno));
 			while (--replaced >= 0)
 			{
 				if (found[replaced])
-					(void) write_slot(&exe, found[replaced], *slots[replaced / 2].original);
+					(void) write_slot(found[replaced], *slots[replaced / 2].original);
 			}
 			return false;
 		}

@@ -21,22 +21,10 @@ typedef struct InterposeSlot
 	bool required;      /* without it, nothing is replaced */
 } InterposeSlot;
 
-/*
- * Replace all slots or none.  False if none was replaced; *reason then says
- * why, in static storage.  To be called once, by the postmaster, before it
- * has children.
- */
+/* False if none was replaced; *reason then says why, in static storage.  To be called once */
 extern bool interpose_install(const InterposeSlot *slots, int nslots, const char **reason);
 
-/*
- * Whether the dynamic linker has made a page read-only, for data from low to high
- * that is read-only after relocation.  The first page is so as a whole, and one in which
- * that data ends is not at all (glibc's elf/dl-reloc.c, _dl_protect_relro).
- */
-extern bool
-interpose_relro_covers(uintptr_t low, uintptr_t high, uintptr_t page, uintptr_t page_size);
-
-/* Replace the calls; false, with a reason, if the server keeps its own */
+/* Likewise: the server's calls */
 extern bool io_hooks_install(const char **reason);
 
 #endif /* PG_CALM_INTERPOSE_H */

@@ -37,16 +37,13 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
 #include "wal/wal.h"
-#include "base/base.h"
 #include "writeback/writeback.h"
 #include "interpose.h"
-#include "shared/shared.h"
 
 /* File descriptors that have a place of their own; those beyond share it */
 #define MAX_KNOWN_FDS 8192
@@ -222,7 +219,7 @@ write_ended(int fd, off_t offset, ssize_t length)
 			written(fd, offset, length);
 	}
 	errno = save_errno;
-	return wal_ahead_written(fd, offset, length, real_sync_file_range) ? length : -1;
+	return wal_ahead_written(fd, offset, length) ? length : -1;
 }
 
 static ssize_t

@@ -23,8 +23,10 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "page_map.h"
+#include "postgres.h"
 
+#include "common/hashfn.h"
+#include "page_map.h"
 #include "port/pg_bitutils.h"
 
 /* Part of files or regions that is left when a reclaim begins */
@@ -109,10 +111,6 @@ page_map_init(PageMap *map, Size budget, const char *root)
 			map->root[length++] = '/';
 		map->root_length = (uint32) length;
 	}
-	pg_atomic_init_u32(&map->files_used, 0);
-	pg_atomic_init_u32(&map->regions_used, 0);
-	pg_atomic_init_u64(&map->unflushed.value, 0);
-	pg_atomic_init_u64(&map->full.value, 0);
 	for (int i = 0; i < PAGE_MAP_LOCKS; i++)
 	{
 		SpinLockInit(&map->bucket_locks[i].lock);
@@ -120,8 +118,7 @@ page_map_init(PageMap *map, Size budget, const char *root)
 	}
 	SpinLockInit(&map->memory_lock.lock);
 	memset(map_buckets(map), 0, map->num_buckets * sizeof(uint32));
-	for (uint32 i = 0; i < set_words(map->max_files); i++)
-		pg_atomic_init_u64(&map_marked(map)[i], 0);
+	memset(map_marked(map), 0, set_words(map->max_files) * sizeof(uint64));
 }
 
 PageMapFile *
@@ -201,16 +198,11 @@ page_map_settle(PageMap *map, uint32 file)
 		set_add(map, file);
 }
 
-/* Finalizer of MurmurHash3, enough to spread consecutive inode numbers */
 static uint32
 bucket_of(PageMap *map, uint64 device, uint64 inode)
 {
-	uint64 h = inode * UINT64CONST(0x9E3779B97F4A7C15) ^ device;
-
-	h ^= h >> 33;
-	h *= UINT64CONST(0xFF51AFD7ED558CCD);
-	h ^= h >> 33;
-	return (uint32) h & (map->num_buckets - 1);
+	return murmurhash32((uint32) (inode ^ inode >> 32) ^ murmurhash32((uint32) device)) &
+	       (map->num_buckets - 1);
 }
 
 static slock_t *
@@ -295,11 +287,6 @@ new_file(PageMap *map, uint64 device, uint64 inode, const char *path)
 		result = (int) map->files_high++;
 		file = page_map_file(map, result);
 		memset(file, 0, sizeof(PageMapFile));
-		pg_atomic_init_u32(&file->incarnation, 0);
-		pg_atomic_init_u32(&file->fsyncing, 0);
-		pg_atomic_init_u32(&file->recent, 0);
-		for (int i = 0; i < PAGE_MAP_FILE_REGIONS; i++)
-			pg_atomic_init_u32(&file->region[i], 0);
 	}
 	SpinLockRelease(&map->memory_lock.lock);
 	if (file == NULL)
@@ -330,8 +317,6 @@ dispose_file(PageMap *map, uint32 file_index)
 		SpinLockAcquire(file_lock(map, file_index));
 		slot = pg_atomic_exchange_u32(&file->region[number], 0);
 		SpinLockRelease(file_lock(map, file_index));
-		if (slot == 0)
-			continue;
 		region = page_map_region(map, slot - 1);
 		(void) page_map_take(map, region, &bits);
 		pg_atomic_write_u32(&region->passed, 0);
@@ -537,11 +522,6 @@ take_region(PageMap *map)
 	if (fresh)
 	{
 		memset(region, 0, sizeof(PageMapRegion));
-		pg_atomic_init_u32(&region->count, 0);
-		pg_atomic_init_u32(&region->passed, 0);
-		pg_atomic_init_u64(&region->since, 0);
-		for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-			pg_atomic_init_u64(&region->dirty[i], 0);
 		pg_write_barrier();
 	}
 	return result;

@@ -30,8 +30,6 @@
 #ifndef PG_CALM_PAGE_MAP_H
 #define PG_CALM_PAGE_MAP_H
 
-#include "postgres.h"
-
 #include "port/atomics.h"
 #include "storage/block.h"
 #include "storage/spin.h"
@@ -156,14 +154,6 @@ page_map_region_of(PageMap *map, PageMapFile *file, uint32 number)
 	uint32 slot = pg_atomic_read_u32(&file->region[number]);
 
 	return slot == 0 ? NULL : page_map_region(map, slot - 1);
-}
-
-/* What is marked in a region now, without taking it */
-static inline void
-page_map_peek_region(PageMapRegion *region, PageMapBits *bits)
-{
-	for (uint32 i = 0; i < PAGE_MAP_REGION_WORDS; i++)
-		bits->word[i] = pg_atomic_read_u64(&region->dirty[i]);
 }
 
 /* Pages marked in a region; a taker can be ahead of the marker's addition: negative for an instant */

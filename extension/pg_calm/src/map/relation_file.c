@@ -17,9 +17,8 @@
 #include <unistd.h>
 
 #include "catalog/pg_tablespace_d.h"
-#include "common/relpath.h"
 #include "map.h"
-#include "storage/fd.h"
+#include "storage/reinit.h"
 
 /* The kernel's path of an open file, into MAXPGPATH bytes; false if it is too long, or unknown */
 bool
@@ -50,31 +49,6 @@ parse_number(const char **text, uint32 *number)
 	*text = end;
 	*number = (uint32) value;
 	return true;
-}
-
-/* "RELATION[_FORK][.SEGMENT]" */
-static bool
-parse_name(const char *name, uint32 *relation, ForkNumber *fork, uint32 *segment)
-{
-	*fork = MAIN_FORKNUM;
-	*segment = 0;
-	if (!parse_number(&name, relation))
-		return false;
-	if (*name == '_')
-	{
-		int length = forkname_chars(name + 1, fork);
-
-		if (length <= 0)
-			return false;
-		name += 1 + length;
-	}
-	if (*name == '.')
-	{
-		name++;
-		if (!parse_number(&name, segment))
-			return false;
-	}
-	return *name == '\0' && *segment <= MaxBlockNumber / RELSEG_SIZE;
 }
 
 static bool
@@ -125,16 +99,23 @@ relation_file_identify(const char *path, const struct stat *st, RelationFile *fi
 	const char *directory = name;
 	const char *end;
 	char own_path[MAXPGPATH];
+	uint32 not_used[2];
 	uint32 relation;
 	uint32 database;
-	uint32 segment;
+	unsigned long segment;
 	Oid tablespace;
 
 	if (name == NULL || name == path)
 		return false;
 	while (directory > path && directory[-1] != '/')
 		directory--;
-	if (!parse_name(name + 1, &relation, &file->fork, &segment))
+	/* "RELATION[_FORK][.SEGMENT]" */
+	end = name + 1;
+	if (!CALM_IS_RELATION_FILE(end, &file->fork, not_used) || !parse_number(&end, &relation))
+		return false;
+	end = strchr(end, '.');
+	segment = end ? strtoul(end + 1, NULL, 10) : 0;
+	if (segment > MaxBlockNumber / RELSEG_SIZE)
 		return false;
 
 	if (name - directory == strlen("global") && strncmp(directory, "global", strlen("global")) == 0)

@@ -16,13 +16,10 @@
 #ifndef PG_CALM_SHARED_H
 #define PG_CALM_SHARED_H
 
-#include "postgres.h"
-
 #include "device/device.h"
 #include "errors/errors.h"
 #include "map/map.h"
 #include "postmaster/bgworker.h"
-#include "storage/spin.h"
 
 typedef enum CalmMode
 {
@@ -33,7 +30,7 @@ typedef enum CalmMode
 
 /*
  * Counters since the server was started, as pg_calm_status documents them.  In shadow mode
- * those of flushing tell what would have been done.  Nothing but pg_atomic_uint64: pg_calm.c.
+ * those of flushing tell what would have been done.
  */
 typedef struct CalmCounters
 {
@@ -72,6 +69,19 @@ typedef struct CleanerShared
 	CleanerRegion region[CLEANER_REGIONS];
 } CleanerShared;
 
+/* What the worker has found last */
+typedef struct CalmFigures
+{
+	DeviceCaps caps;           /* source is empty until they are known */
+	uint32 max_gap;            /* gaps bridged at present, in blocks */
+	double given;              /* part of caps that the device gives */
+	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
+	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
+	                              they are; infinity: not known */
+	double replay_rate;        /* bytes of WAL per second in crash recovery; 0: there was none */
+	char degraded[512];        /* all that the worker does less than mode says, and why; or "" */
+} CalmFigures;
+
 typedef struct CalmShared
 {
 	ErrorLatch error_latch;
@@ -95,16 +105,7 @@ typedef struct CalmShared
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */
-	DeviceCaps caps;
-	uint32 max_gap;            /* gaps bridged at present, in blocks */
-	double given;              /* part of caps that the device gives */
-	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
-	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
-	                              they are; infinity: not known; only the worker sets it, and
-	                              reads it without the lock */
-	double replay_rate;        /* bytes of WAL per second in crash recovery; 0: there was none */
-	bool caps_known;
-	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
+	CalmFigures figures;
 } CalmShared;
 
 /* Milliseconds between looks of the worker at the host and the map */
@@ -129,6 +130,7 @@ extern const char *calm_interpose_failure;
 extern void
 background_register(const char *name, const char *function, int flags, BgWorkerStartTime start);
 extern void background_begin(void);
+extern CalmFigures calm_figures(void);
 extern bool background_turn(void);
 extern bool worker_is_alive(void);
 extern bool calm_flushes(void);

@@ -9,9 +9,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "base/base.h"
 #include "fmgr.h"
 #include "shared.h"
 

@@ -15,7 +15,6 @@
 
 #include <limits.h>
 
-#include "device/device.h"
 #include "shared.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"

@@ -18,8 +18,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
-#include "postmaster/interrupt.h"
 #include "shared.h"
 #include "storage/ipc.h"
 #include "utils/guc.h"
@@ -59,6 +57,18 @@ background_turn(void)
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
 	return true;
+}
+
+/* What the worker has found last, all of the same moment */
+CalmFigures
+calm_figures(void)
+{
+	CalmFigures figures;
+
+	SpinLockAcquire(&calm_shared->lock);
+	figures = calm_shared->figures;
+	SpinLockRelease(&calm_shared->lock);
+	return figures;
 }
 
 /* Whether the writeback worker exists and has been heard of lately */

@@ -13,11 +13,8 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
-#include "miscadmin.h"
 #include "wal.h"
-#include "shared/shared.h"
 
 void
 replay_rate_tick(uint64 now_ms)
@@ -50,6 +47,6 @@ replay_rate_tick(uint64 now_ms)
 		return;
 	seen = replayed;
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->replay_rate = (double) (replayed - from) * 1000 / (now_ms - since_ms);
+	calm_shared->figures.replay_rate = (double) (replayed - from) * 1000 / (now_ms - since_ms);
 	SpinLockRelease(&calm_shared->lock);
 }

@@ -12,7 +12,7 @@
 #ifndef PG_CALM_WAL_H
 #define PG_CALM_WAL_H
 
-#include "postgres.h"
+#include "shared/shared.h"
 
 /* replay_rate.c */
 
@@ -22,8 +22,7 @@ extern void replay_rate_tick(uint64 now_ms);
 /* wal_ahead.c */
 
 extern void wal_ahead_tick(uint64 now_ms, void (*between)(void));
-extern bool wal_ahead_written(int fd, off_t offset, ssize_t length,
-                              int (*start)(int fd, off_t offset, off_t length, unsigned int flags));
+extern bool wal_ahead_written(int fd, off_t offset, ssize_t length);
 extern void wal_ahead_synced(int fd);
 
 /* wal_cache.c */

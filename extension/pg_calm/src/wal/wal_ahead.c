@@ -21,17 +21,11 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "base/base.h"
-#include "miscadmin.h"
-#include "postmaster/interrupt.h"
-#include "shared/shared.h"
-#include "utils/wait_event.h"
 #include "wal.h"
 
 /*
@@ -54,15 +48,6 @@
 static bool filling = false;
 static double bytes_per_second = 0; /* at which it is filled */
 static void (*serve)(void) = NULL;
-
-static bool
-is_there(XLogSegNo segment, TimeLineID timeline)
-{
-	char path[MAXPGPATH];
-
-	XLogFilePath(path, timeline, segment, wal_segment_size);
-	return access(path, F_OK) == 0;
-}
 
 static bool
 has_room(void)
@@ -111,11 +96,13 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 	for (int i = 1; i <= SEGMENTS_AHEAD; i++)
 	{
 		uint64 left = (uint64) i * wal_segment_size - XLogSegmentOffset(insert, wal_segment_size);
+		char path[MAXPGPATH];
 		int fd;
 
 		if (left > rate * NEEDED_SECONDS)
 			return;
-		if (is_there(segment + i, timeline))
+		XLogFilePath(path, timeline, segment + i, wal_segment_size);
+		if (access(path, F_OK) == 0)
 			continue;
 		if (!has_room())
 			return;
@@ -136,8 +123,7 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
  * written.  Starts its writeback, and waits; false, with errno, if that failed.
  */
 bool
-wal_ahead_written(int fd, off_t offset, ssize_t length,
-                  int (*start)(int fd, off_t offset, off_t length, unsigned int flags))
+wal_ahead_written(int fd, off_t offset, ssize_t length)
 {
 	uint64 now;
 	uint64 until;
@@ -148,7 +134,7 @@ wal_ahead_written(int fd, off_t offset, ssize_t length,
 	if (ShutdownRequestPending)
 		return true;
 	/* nobody else would tell of an error of this call */
-	if (start(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
+	if (sync_file_range(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
 	    errno != EOPNOTSUPP && errno != EPERM)
 		return false;
 	now = monotonic_ns();

@@ -15,8 +15,6 @@
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
 #include "worker.h"
-#include "shared/shared.h"
-#include "writeback/writeback.h"
 
 static BreakerLaw law;
 static char reason[256] = "";
@@ -93,12 +91,9 @@ say(BreakerLevel before, uint64 now_ms)
 {
 	int seconds = law.retry_ms > now_ms ? (int) ((law.retry_ms - now_ms) / 1000) : 0;
 
-	if (law.level == BREAKER_ALL)
-		ereport(LOG,
-		        (errmsg("pg_calm: circuit breaker: pages are flushed and gaps bridged again")));
-	else if (law.level < before)
-		ereport(LOG, (errmsg("pg_calm: circuit breaker: pages are flushed again"),
-		              errdetail("Gaps are not bridged for %d s.", seconds)));
+	if (law.level < before)
+		ereport(LOG, (errmsg("pg_calm: circuit breaker: pages are flushed%s again",
+		                     law.level == BREAKER_ALL ? " and gaps bridged" : "")));
 	else
 		ereport(LOG, (errmsg("pg_calm: %s", reason),
 		              errdetail("%s It tries again in %d s, and less and less often.",
@@ -120,7 +115,6 @@ breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 {
 	BreakerLevel before = law.level;
 	BreakerInput input = {.now_ms = now_ms, .interrupted = interrupted};
-	BreakerCause tried;
 	bool changed;
 
 	if (calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0)
@@ -137,21 +131,7 @@ breaker_tick(const KernelFlusher *flusher, bool interrupted, uint64 now_ms)
 	input.own = flush_started.bytes;
 	input.bridged = pg_atomic_read_u64(&calm_shared->counters.bridged_pages) * BLCKSZ;
 
-	tried = law.tried;
 	changed = breaker_law_follow(&law, &input);
-	if (tried != BREAKER_FINE && law.tried == BREAKER_FINE)
-	{
-		const BreakerMeasure *m = law.measures;
-
-		ereport(DEBUG1,
-		        (errmsg_internal(
-					"pg_calm: circuit breaker: compared in %d phases: flushes of WAL in "
-					"%.1f, %.1f, %.1f, %.1f ms, written %.1f, %.1f, %.1f, %.1f times "
-					"what is justified; level %d",
-					law.phase, m[0].latency_us / 1000, m[1].latency_us / 1000,
-					m[2].latency_us / 1000, m[3].latency_us / 1000, m[0].amplification,
-					m[1].amplification, m[2].amplification, m[3].amplification, (int) law.level)));
-	}
 	if (changed)
 	{
 		describe();

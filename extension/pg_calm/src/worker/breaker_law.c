@@ -11,8 +11,8 @@
  *
  * - How long flushes of WAL take, which commits wait for.  Somewhat longer is the price of
  *	 writing at all.  So it has to be several times as long, and longer than what may be in
- *	 flight explains.  This is looked at now and then without a suspicion, too:
- *	 who does harm from the beginning leaves nothing to compare with.
+ *	 flight explains.  What was found innocent once is looked at again now and then:
+ *	 the volume may be another one by now.
  * - How many bytes the device writes for those that pages and WAL account for, with and without
  *	 bridging.
  *
@@ -35,7 +35,7 @@
 #define PHASE_MS 1200     /* a phase of a trial, and a window otherwise: some hundred commits */
 #define SETTLE_MS 400     /* of it, not counted: what was under way before it */
 #define FLUSHES_LEAST 10  /* of WAL in a phase, if their latency is to count */
-#define SUSPECT 2.0       /* times the latency that was expected */
+#define SUSPECT 2.0       /* times the latency that was found innocent last */
 #define WORSE_LATENCY 5.0 /* times that at rest: harm, and no price */
 #define PRICE 2.0 /* times what may be in flight: commits wait for that, whoever does well */
 #define WORSE_AMPLIFICATION                                                                        \
@@ -43,6 +43,7 @@
 #define WRITTEN_LEAST (4 << 20) /* bytes per second, if their amplification is to count */
 #define WAIT_MS 10000           /* until the next trial at first; doubled with each */
 #define LONGEST_WAIT_MS 640000  /* ten minutes */
+#define WINDOWS 8               /* after letting go, in half of which it has to have helped */
 
 static BreakerMeasure
 measure(const BreakerInput *from, const BreakerInput *to)
@@ -131,7 +132,7 @@ found_innocent(BreakerLaw *law, const BreakerInput *input)
 	else
 	{
 		/* it is what it takes at present */
-		law->reference_us = Max(law->reference_us, law->measures[0].latency_us);
+		law->innocent_us = law->measures[0].latency_us;
 		law->suspect_ms = input->now_ms + WAIT_MS;
 		law->trial_ms = input->now_ms + wait_ms(++law->innocent);
 	}
@@ -149,7 +150,7 @@ let_go(BreakerLaw *law, const BreakerInput *input)
 	law->bad = Min(figure(law->cause, &m[0]), figure(law->cause, &m[2]));
 	law->good = Max(figure(law->cause, &m[1]), figure(law->cause, &m[3]));
 	law->retry_ms = input->now_ms + wait_ms(law->trips++);
-	law->windows = 0;
+	law->windows = law->no_better = 0;
 	end_trial(law, input);
 }
 
@@ -167,7 +168,7 @@ come_back(BreakerLaw *law, BreakerLevel level, const BreakerInput *input)
 	law->suspect_ms = input->now_ms + WAIT_MS;
 	law->trial_ms = input->now_ms + wait_ms(law->trips);
 	law->amplified_ms = input->now_ms + WAIT_MS;
-	law->windows = BREAKER_WINDOWS;
+	law->windows = WINDOWS;
 	end_trial(law, input);
 }
 
@@ -208,13 +209,11 @@ judge(BreakerLaw *law, const BreakerInput *input)
 static void
 watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 {
-	bool known = m->flushes >= FLUSHES_LEAST;
-	bool slow = law->reference_us > 0 && m->latency_us >= SUSPECT * law->reference_us;
+	bool slow = m->latency_us >= SUSPECT * law->innocent_us;
 
-	if (known && (law->reference_us <= 0 || m->latency_us < law->reference_us))
-		law->reference_us = m->latency_us;
-	else if (known) /* in half a minute as far */
-		law->reference_us += (m->latency_us - law->reference_us) * PHASE_MS / 43000;
+	/* it was for another load, or another volume */
+	if (m->flushes >= FLUSHES_LEAST && m->latency_us <= law->innocent_us / SUSPECT)
+		law->innocent_us = 0;
 	if (law->trips > 0 && law->level == BREAKER_ALL &&
 	    input->now_ms > law->well_ms + LONGEST_WAIT_MS)
 		law->trips = 0;
@@ -228,32 +227,19 @@ watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 		begin_trial(law, BREAKER_SLOW_COMMITS, law->level, BREAKER_STOCK, m, input);
 }
 
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double left = *(const double *) a;
-	double right = *(const double *) b;
-
-	return (left > right) - (left < right);
-}
-
 /* It has let go: see whether that has helped, and try again at times */
 static void
 wait_for_retry(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 {
-	if (law->windows < BREAKER_WINDOWS)
+	if (law->windows < WINDOWS)
 	{
-		law->window[law->windows++] = figure(law->cause, m);
-		if (law->windows == BREAKER_WINDOWS)
+		law->no_better += figure(law->cause, m) > law->bad / 2;
+		if (++law->windows == WINDOWS && law->no_better >= WINDOWS / 2)
 		{
-			qsort(law->window, BREAKER_WINDOWS, sizeof(double), compare_doubles);
-			if (law->window[BREAKER_WINDOWS / 2] > law->bad / 2)
-			{
-				come_back(law, BREAKER_ALL, input);
-				law->suspect_ms = law->trial_ms = law->amplified_ms =
-					input->now_ms + wait_ms(law->trips);
-				return;
-			}
+			come_back(law, BREAKER_ALL, input);
+			law->suspect_ms = law->trial_ms = law->amplified_ms =
+				input->now_ms + wait_ms(law->trips);
+			return;
 		}
 	}
 	if (input->now_ms >= law->retry_ms && !input->interrupted)
@@ -270,7 +256,7 @@ breaker_law_follow(BreakerLaw *law, const BreakerInput *input)
 	    input->justified < law->from.justified || input->own < law->from.own)
 	{
 		if (!law->begun)
-			law->trial_ms = input->now_ms + WAIT_MS;
+			law->trial_ms = law->suspect_ms = input->now_ms + WAIT_MS;
 		law->begun = true;
 		end_trial(law, input);
 		return false;

@@ -14,23 +14,14 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
-#include "base/base.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
-#include "device/device.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
-#include "pgstat.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "wal/wal.h"
 #include "worker.h"
-#include "writeback/writeback.h"
 
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
@@ -103,7 +94,7 @@ worker_exit(int code, Datum argument)
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
 	/* not known until the next worker has looked */
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->flush_rate = INFINITY;
+	calm_shared->figures.flush_rate = INFINITY;
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -136,7 +127,7 @@ device_gives_less(void)
 static void
 publish_degraded(void)
 {
-	static char logged[sizeof(calm_shared->degraded)] = "";
+	static char logged[sizeof(calm_shared->figures.degraded)] = "";
 	StringInfoData reasons;
 
 	initStringInfo(&reasons);
@@ -165,8 +156,8 @@ publish_degraded(void)
 	if (breaker_reason())
 		appendStringInfo(&reasons, "; %s", breaker_reason());
 	SpinLockAcquire(&calm_shared->lock);
-	strlcpy(calm_shared->degraded, reasons.len > 0 ? reasons.data + 2 : "",
-	        sizeof(calm_shared->degraded));
+	strlcpy(calm_shared->figures.degraded, reasons.len > 0 ? reasons.data + 2 : "",
+	        sizeof(calm_shared->figures.degraded));
 	SpinLockRelease(&calm_shared->lock);
 	pfree(reasons.data);
 }
@@ -197,11 +188,6 @@ read_settings(void)
 	device_read_caps(&own_caps);
 	sharing_configure(&own_caps);
 	read_primary_images();
-
-	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->caps = own_caps;
-	calm_shared->caps_known = true;
-	SpinLockRelease(&calm_shared->lock);
 	publish_degraded();
 }
 
@@ -267,10 +253,7 @@ control_flushing(uint64 now_ms)
 {
 	ControllerInput input = {.now_ms = now_ms,
 	                         .caps = own_caps,
-	                         .operations = flusher.operations,
-	                         .bytes = flusher.bytes,
-	                         .write_operations = flusher.write_operations,
-	                         .write_bytes = flusher.write_bytes,
+	                         .flusher = flusher,
 	                         .own_operations = flush_started.operations,
 	                         .own_bytes = flush_started.bytes,
 	                         .wal_flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes),
@@ -278,14 +261,12 @@ control_flushing(uint64 now_ms)
 	                             pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
 	                         .unflushed = page_map_unflushed(calm_page_map),
 	                         .flush_rate = flush_rate,
-	                         .dirty = flusher.dirty_bytes,
-	                         .background = flusher.background_bytes,
-	                         .device_background = flusher.device_bytes,
 	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
 	double seconds;
 	double bytes;
 	double operations;
 	uint64 written;
+	bool holds;
 
 	input.caps.write_iops = Min(input.caps.write_iops, sharing.granted.operations);
 	input.caps.write_bytes = Min(input.caps.write_bytes, sharing.granted.bytes);
@@ -318,22 +299,20 @@ control_flushing(uint64 now_ms)
 	flush_policy.max_operations =
 		isinf(operations) ? UINT32_MAX : Max((uint32) operations, flush_policy.paced ? 1 : 4);
 	flush_policy.max_bytes = (uint64) Min(Max(bytes, LEAST_IN_FLIGHT), MOST_IN_FLIGHT);
-	/* all members see the same memory */
-	flush_policy.headroom = flusher.headroom / sharing.members;
 
 	visited = flusher_visits(now_ms);
 	written = control.written / BLCKSZ;
+	holds = flush_policy.paced && !visited;
 	pg_atomic_write_u64(&calm_shared->hold_from_pages,
-	                    flush_policy.paced && !visited ? control.limit / BLCKSZ + written : 0);
-	pg_atomic_write_u64(&calm_shared->hold_most_pages, visited ? 1 :
-	                                                   flush_policy.paced ?
-	                                                             control.full / BLCKSZ + written :
-	                                                             0);
+	                    holds ? control.limit / BLCKSZ + written : 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages,
+	                    holds ? control.full / BLCKSZ + written : visited);
 	SpinLockAcquire(&calm_shared->lock);
-	calm_shared->granted_operations = control.share.write_iops;
-	calm_shared->given = control.given;
-	calm_shared->flush_rate = flush_rate;
-	calm_shared->max_gap = flush_policy.max_gap;
+	calm_shared->figures.caps = own_caps;
+	calm_shared->figures.granted_operations = control.share.write_iops;
+	calm_shared->figures.given = control.given;
+	calm_shared->figures.flush_rate = flush_rate;
+	calm_shared->figures.max_gap = flush_policy.max_gap;
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -342,8 +321,8 @@ static uint64
 look(void)
 {
 	uint64 now_ms;
-	PoolLook pool;
 	PoolDue due;
+	double rate;
 
 	kernel_flusher_read(&flusher);
 	now_ms = monotonic_ms();
@@ -357,10 +336,10 @@ look(void)
 	if (page_map_is_low(calm_page_map))
 		(void) page_map_reclaim(calm_page_map, RECLAIM_FILES);
 	due = what_is_due();
-	pool_look(&due, &pool);
+	rate = pool_look(&due);
 	/* with nothing marked nothing is learnt, and what comes next will not be much unlike what was */
-	if (pool.seconds > 0)
-		flush_rate = pool.pages / pool.seconds;
+	if (rate > 0)
+		flush_rate = rate;
 	return now_ms;
 }
 
@@ -396,9 +375,7 @@ work(uint64 now_ms)
 		return true;
 	if (draining && pool_is_done() && !flush_busy() && now_ms >= next_drain_look_ms)
 	{
-		PoolLook pool;
-
-		pool_look(&due, &pool);
+		(void) pool_look(&due);
 		next_drain_look_ms = now_ms + stretched(DRAIN_INTERVAL_MS);
 	}
 	return false;
@@ -432,7 +409,6 @@ pg_calm_writeback_main(Datum argument)
 
 	background_begin();
 	on_shmem_exit(worker_exit, (Datum) 0);
-	controller_forget();
 	cleaner_forget();
 	breaker_begin();
 	pg_atomic_write_u64(&calm_shared->worker_beat_ms, monotonic_ms());

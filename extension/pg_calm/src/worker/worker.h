@@ -8,9 +8,7 @@
 #ifndef PG_CALM_WORKER_H
 #define PG_CALM_WORKER_H
 
-#include "postgres.h"
-
-#include "device/device.h"
+#include "writeback/writeback.h"
 
 /* breaker.c */
 
@@ -61,7 +59,6 @@ typedef struct BreakerMeasure
 } BreakerMeasure;
 
 #define BREAKER_PHASES 4
-#define BREAKER_WINDOWS 8
 
 typedef struct BreakerLaw
 {
@@ -81,15 +78,15 @@ typedef struct BreakerLaw
 	bool settled;
 	uint64 phase_ms;
 	BreakerMeasure measures[BREAKER_PHASES];
-	double reference_us; /* what a flush of WAL is expected to take */
-	uint64 trial_ms;     /* when the next trial without a suspicion is due; with one; of bytes */
+	double innocent_us; /* what a flush of WAL took when it was found innocent; 0: long ago */
+	uint64 trial_ms; /* when the next trial of what was found innocent is due; of other; of bytes */
 	uint64 suspect_ms;
 	uint64 amplified_ms;
 	uint32 innocent;  /* trials since that found nothing */
 	uint32 amplified; /* likewise */
 	uint64 well_ms;   /* since when it has not let go */
 	int windows;      /* measured since it let go */
-	double window[BREAKER_WINDOWS];
+	int no_better;    /* of these */
 } BreakerLaw;
 
 extern bool breaker_law_follow(BreakerLaw *law, const BreakerInput *input);

@@ -46,8 +46,6 @@
 
 #include "access/xlog.h"
 #include "writeback.h"
-#include "base/base.h"
-#include "shared/shared.h"
 
 #ifndef MADV_COLD
 #define MADV_COLD 20
@@ -166,17 +164,13 @@ bridge_plan(const PageMapBits *dirty, const PageMapBits *allowed, uint32 max_gap
 			for (uint32 b = end; join && b < block; b++)
 				join = bits_test(allowed, b);
 			if (join)
-			{
 				run->blocks = block + 1 - run->first;
-				run->dirty++;
-			}
 		}
 		if (!join)
 		{
 			run = &runs[count++];
 			run->first = block;
 			run->blocks = 1;
-			run->dirty = 1;
 		}
 		block = next_block(dirty, block + 1);
 	}
@@ -221,8 +215,6 @@ written_blocks(int fd, off_t offset, size_t length, PageMapBits *written)
 			     b++)
 				bits_set(written, (uint32) b);
 		}
-		if (u.map.fm_extents[u.map.fm_mapped_extents - 1].fe_flags & FIEMAP_EXTENT_LAST)
-			break;
 	}
 	return true;
 }

@@ -22,13 +22,7 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-
 #include "writeback.h"
-#include "base/base.h"
-#include "miscadmin.h"
-#include "map/map.h"
-#include "shared/shared.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -36,22 +30,18 @@
 #include "storage/procarray.h"
 #include "storage/sinval.h"
 #include "storage/smgr.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "wal/wal.h"
 
 /* CleanerRegion.state */
 enum
 {
-	REGION_FREE,
+	REGION_FREE,    /* as in memory of zeros */
 	REGION_ASKED,   /* the cleaner's turn */
 	REGION_CLEANED, /* the worker's */
 };
 
-/*
- * Between looks while nobody wakes us, and after which it is looked up again which blocks of
- * which relation a file holds
- */
+/* Between looks while nobody wakes us, and after which files are closed */
 #define IDLE_MS 1000
 
 /*
@@ -63,15 +53,6 @@ enum
 PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
 
 bool calm_clean_buffers = true;
-
-void
-cleaner_init_shared(CleanerShared *shared)
-{
-	pg_atomic_init_u32(&shared->pid, 0);
-	pg_atomic_init_u64(&shared->beat_ms, 0);
-	for (int i = 0; i < CLEANER_REGIONS; i++)
-		pg_atomic_init_u32(&shared->region[i].state, REGION_FREE);
-}
 
 static bool
 is_alive(void)
@@ -186,34 +167,21 @@ cleaner_forget(void)
 }
 
 /*
- * Which blocks a file in the page map holds, or NULL.  A file's name can become
+ * Which blocks a file in the page map holds; false if that can't be told.  A file's name can become
  * another's only after a checkpoint, or with a barrier (sync.c, SyncPostCheckpoint;
  * dbcommands.c); whatever is written is a buffer of the relation that is named.
  */
-static const RelationFile *
-identify(uint32 index, uint32 incarnation)
+static bool
+identify(uint32 index, uint32 incarnation, RelationFile *relation)
 {
-	static RelationFile relation;
-	static uint32 known_file = PG_UINT32_MAX;
-	static uint32 known_incarnation = 0;
-	static uint64 known_ms = 0;
-	static bool known = false;
 	PageMapFile *file = page_map_file(calm_page_map, index);
-	uint64 now = monotonic_ms();
 	char path[PAGE_MAP_FULL_PATH];
 	struct stat st;
 
-	if (index != known_file || incarnation != known_incarnation || now >= known_ms + IDLE_MS)
-	{
-		page_map_path(calm_page_map, index, path);
-		known = stat(path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode &&
-		        pg_atomic_read_u32(&file->incarnation) == incarnation &&
-		        relation_file_identify(path, &st, &relation);
-		known_file = index;
-		known_incarnation = incarnation;
-		known_ms = now;
-	}
-	return known ? &relation : NULL;
+	page_map_path(calm_page_map, index, path);
+	return stat(path, &st) == 0 && st.st_dev == file->device && st.st_ino == file->inode &&
+	       pg_atomic_read_u32(&file->incarnation) == incarnation &&
+	       relation_file_identify(path, &st, relation);
 }
 
 /* Write what is dirty of the regions that were asked for; whether there were any */
@@ -225,16 +193,15 @@ serve_requests(void)
 	for (int i = 0; i < CLEANER_REGIONS; i++)
 	{
 		CleanerRegion *region = &calm_shared->cleaner.region[i];
-		const RelationFile *relation;
+		RelationFile relation;
 		uint32 asked = REGION_ASKED;
 
 		if (pg_atomic_read_u32(&region->state) != REGION_ASKED)
 			continue;
 		pg_read_barrier();
-		relation = identify(region->file, region->incarnation);
-		if (relation)
+		if (identify(region->file, region->incarnation, &relation))
 			pg_atomic_fetch_add_u64(&calm_shared->counters.cleaned_buffers,
-			                        buffer_cleaning_write(relation,
+			                        buffer_cleaning_write(&relation,
 			                                              region->number * PAGE_MAP_REGION_BLOCKS,
 			                                              PAGE_MAP_REGION_BLOCKS));
 		/*

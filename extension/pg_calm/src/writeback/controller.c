@@ -34,8 +34,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "writeback.h"
 
 /*
@@ -187,26 +185,14 @@ follow_given(const ControllerInput *input, double used_part, double own_part, do
 	}
 }
 
-/* Begin anew, as after a start */
-void
-controller_forget(void)
-{
-	memset(&last, 0, sizeof(last));
-	memset(&all, 0, sizeof(all));
-	memset(&writes, 0, sizeof(writes));
-	memset(&used, 0, sizeof(used));
-	gap = -1;
-	given = 1;
-	quick_us = 0;
-	slow_ms = 0;
-}
-
 void
 controller_follow(const ControllerInput *input, ControllerOutput *output)
 {
 	const DeviceCaps *told = &input->caps;
 	DeviceCaps now = device_part(told, given);
 	const DeviceCaps *caps = &now;
+	const KernelFlusher *flusher = &input->flusher;
+	const KernelFlusher *before = &last.flusher;
 	double elapsed = (double) input->now_ms - (double) last.now_ms;
 	double rate = input->flush_rate * BLCKSZ;
 	uint64 unflushed = input->unflushed * BLCKSZ;
@@ -217,17 +203,17 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	output->paced = !isinf(caps->all_iops) || !isinf(caps->all_bytes);
 
 	/* counters go back when a device is replaced */
-	if (last.now_ms != 0 && elapsed > 0 && input->operations >= last.operations &&
-	    input->bytes >= last.bytes && input->write_operations >= last.write_operations &&
-	    input->write_bytes >= last.write_bytes && input->own_operations >= last.own_operations)
+	if (last.now_ms != 0 && elapsed > 0 && flusher->operations >= before->operations &&
+	    flusher->bytes >= before->bytes && flusher->write_operations >= before->write_operations &&
+	    flusher->write_bytes >= before->write_bytes && input->own_operations >= last.own_operations)
 	{
-		double bytes = input->bytes - last.bytes;
-		double write_bytes = input->write_bytes - last.write_bytes;
+		double requests = flusher->operations - before->operations;
+		double write_requests = flusher->write_operations - before->write_operations;
+		double bytes = flusher->bytes - before->bytes;
+		double write_bytes = flusher->write_bytes - before->write_bytes;
 		/* a request larger than io_size is several operations of the volume's */
-		double operations =
-			Max((double) (input->operations - last.operations), bytes / caps->io_size);
-		double write_operations = Max((double) (input->write_operations - last.write_operations),
-		                              write_bytes / caps->io_size);
+		double operations = Max(requests, bytes / caps->io_size);
+		double write_operations = Max(write_requests, write_bytes / caps->io_size);
 		double own_operations = input->own_operations - last.own_operations;
 		double own_bytes = input->own_bytes - last.own_bytes;
 
@@ -247,9 +233,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		follow_gap(caps, elapsed);
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;
-		output->reads = ((double) (input->operations - last.operations) -
-		                 (double) (input->write_operations - last.write_operations)) *
-		                1000 / elapsed;
+		output->reads = (requests - write_requests) * 1000 / elapsed;
 	}
 	else if (gap < 0)
 		gap = even_gap(caps);
@@ -259,16 +243,15 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	output->gap = (uint32) rint(gap);
 
 	/* what the kernel has written meanwhile is still marked, and must not count */
-	if (input->background != PG_UINT64_MAX)
-		unflushed = Min(unflushed, input->dirty);
+	if (flusher->background_bytes != PG_UINT64_MAX)
+		unflushed = Min(unflushed, flusher->dirty_bytes);
 	output->written = input->unflushed * BLCKSZ - unflushed;
-	output->limit =
-		(uint64) Min(Min(rate * POOL_SECONDS, input->device_background * POOL_PART), MOST);
-	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) input->device_background), MOST);
+	output->limit = (uint64) Min(Min(rate * POOL_SECONDS, flusher->device_bytes * POOL_PART), MOST);
+	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) flusher->device_bytes), MOST);
 	output->full = Max(output->full, output->limit + BLCKSZ);
-	output->too_much =
-		unflushed > output->limit || (input->background != PG_UINT64_MAX &&
-	                                  input->dirty > (double) input->background * HOST_PART);
+	output->too_much = unflushed > output->limit ||
+	                   (flusher->background_bytes != PG_UINT64_MAX &&
+	                    flusher->dirty_bytes > (double) flusher->background_bytes * HOST_PART);
 
 	if (!output->paced)
 		return;

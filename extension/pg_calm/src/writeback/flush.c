@@ -14,10 +14,6 @@
  * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.  So can starting, which
  * is why it is done in small pieces.
  *
- * Whatever error a call returns goes to the error latch first, then PANIC:
- * the same end as a failed fsync (data_sync_elevel), because the kernel marks
- * pages that it failed to write clean.
- *
  * For the writeback worker, but for the last function: what is open and in flight is local to
  * the process.
  *
@@ -26,12 +22,9 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writeback.h"
-#include "base/base.h"
-#include "shared/shared.h"
 
 /*
  * What may be written at once after a pause, if paced, and what may be owed after a run that
@@ -39,9 +32,6 @@
  */
 #define PACE_BURST_SECONDS 0.02
 #define PACE_DEBT_SECONDS 1.0
-
-/* In which a device has written a region, where clean pages are written along without room for more dirty ones */
-#define MOMENT_SECONDS 0.25
 
 /* Blocks started by one call at most: the fsync of the file waits for it to end */
 #define RUN_BLOCKS (256 * 1024 / BLCKSZ)
@@ -88,8 +78,9 @@ static double pace_bytes = 0;      /* likewise */
 
 /*
  * A call that may consume an error of the file.  The latch has an error first; then we end as
- * a failed fsync does, data_sync_retry or not: what that setting relies on, that a later
- * fsync fails again, is not true of Linux.  False if the call is not to be had.
+ * a failed fsync does (data_sync_elevel), data_sync_retry or not: what that setting relies on, that
+ * a later fsync fails again, is not true of Linux, which marks pages that it failed to write clean.
+ * False if the call is not to be had.
  */
 static bool
 sync_range(OpenFile *open, off_t offset, off_t length, unsigned int flags, const char *what)
@@ -191,22 +182,6 @@ drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bi
 }
 
 /*
- * Whether clean pages may be written along: they are dirty ones until the device
- * has written them.  Near where the kernel makes all writers of the host wait
- * (KernelFlusher.headroom) they may be so for a moment only.  Not bridging at all
- * would be worse there: what is scattered is not got rid of, and makes others wait
- * for longer.
- */
-static bool
-may_bridge(void)
-{
-	return calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 &&
-	       (flush_policy.headroom > 0 ||
-	        PAGE_MAP_REGION_BYTES <= flush_policy.caps.write_bytes * MOMENT_SECONDS) &&
-	       bridge_refusal() == NULL;
-}
-
-/*
  * Begin to write a region back.  Must not be called while flush_busy().
  * False if there was nothing to write.
  */
@@ -263,8 +238,11 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	if (pages == 0)
 		return false;
 
-	/* in a dry run that only looks: nothing gets populated */
-	if (may_bridge())
+	/*
+	 * In a dry run that only looks: nothing gets populated.  Clean pages are dirty ones only until
+	 * the device has written them, and no more of them than may be in flight.
+	 */
+	if (calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 && bridge_refusal() == NULL)
 		bridge_allowed(open->fd, job.offset, length, &job.dirty, &allowed);
 	else
 		allowed = job.dirty;
@@ -434,6 +412,7 @@ flush_advance(void)
 		BridgeRun *run;
 		BridgeRun part;
 		BridgeFilled bridged = {0};
+		uint32 dirty = 0;
 
 		if (flush_policy.rests && !flush_policy.dry_run)
 			return false;
@@ -457,24 +436,17 @@ flush_advance(void)
 		run = &job.runs[job.next_run];
 		part.first = run->first + job.run_done;
 		part.blocks = Min(run->blocks - job.run_done, RUN_BLOCKS);
-		part.dirty = 0;
 		for (uint32 b = part.first; b < part.first + part.blocks; b++)
-			part.dirty += bits_test(&job.dirty, b);
+			dirty += bits_test(&job.dirty, b);
 		if (flush_policy.dry_run)
-			bridged.filled = part.blocks - part.dirty;
+			bridged.filled = part.blocks - dirty;
 		else if (job.amplified || !flush_policy.bridges)
-			bridged.left = bridged.breaks = part.blocks - part.dirty;
-		else if (part.dirty < part.blocks)
+			bridged.left = bridged.breaks = part.blocks - dirty;
+		else if (dirty < part.blocks)
 			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
-		if (bridged.amplified > 0 && !job.amplified)
-		{
+		if (bridged.amplified > 0)
 			job.amplified = true;
-			ereport(DEBUG1, (errmsg_internal(
-								"pg_calm: more became dirty than was bridged in region "
-								"%u of file %u, the rest of it is not bridged",
-								(uint32) (job.offset / PAGE_MAP_REGION_BYTES), job.open->file)));
-		}
-		start_run(part.first, part.blocks, part.dirty, &bridged);
+		start_run(part.first, part.blocks, dirty, &bridged);
 
 		job.run_done += part.blocks;
 		if (job.run_done >= run->blocks)
@@ -499,12 +471,9 @@ flush_file_before_fsync(int fd, uint32 file_index)
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapFile *file = page_map_file(calm_page_map, file_index);
 	CalmCounters *counters = &calm_shared->counters;
-	DeviceCaps caps;
+	DeviceCaps caps = calm_figures().caps;
 
 	flush_policy.dry_run = !calm_flushes();
-	SpinLockAcquire(&calm_shared->lock);
-	caps = calm_shared->caps;
-	SpinLockRelease(&calm_shared->lock);
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
 		PageMapRegion *region = page_map_region_of(calm_page_map, file, number);
@@ -521,12 +490,9 @@ flush_file_before_fsync(int fd, uint32 file_index)
 		count(&counters->kernel_flushed_pages, marked - pages);
 		count(&counters->fsynced_pages, pages);
 		nruns = bridge_plan(&taken, &taken, 0, runs);
+		count(&counters->written_bytes, (uint64) pages * BLCKSZ);
 		for (int r = 0; r < nruns; r++)
-		{
-			uint64 bytes = (uint64) runs[r].blocks * BLCKSZ;
-
-			count(&counters->device_operations, device_operations(&caps, bytes));
-			count(&counters->written_bytes, bytes);
-		}
+			count(&counters->device_operations,
+			      device_operations(&caps, (uint64) runs[r].blocks * BLCKSZ));
 	}
 }

@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #include "writeback.h"
-#include "shared/shared.h"
 
 /* RWB_WINDOW_NSEC (block/blk-wbt.c) has two of them */
 #define INTERVAL_MS 50
@@ -47,15 +46,9 @@ static bool under_way = false;
 static bool
 begin(void)
 {
-	if (refused)
-		return false;
-	if (context == 0 && syscall(SYS_io_setup, 1, &context) != 0)
-		refused = true;
-	else if (probed_file < 0)
-	{
-		probed_file = open(FILE_TO_READ, O_RDONLY | O_DIRECT | O_CLOEXEC);
-		refused = probed_file < 0;
-	}
+	if (context == 0 && !refused)
+		refused = syscall(SYS_io_setup, 1, &context) != 0 ||
+		          (probed_file = open(FILE_TO_READ, O_RDONLY | O_DIRECT | O_CLOEXEC)) < 0;
 	return !refused;
 }
 
@@ -66,12 +59,10 @@ submit(void)
 	static struct iocb request;
 	struct iocb *requests[] = {&request};
 
-	memset(&request, 0, sizeof(request));
-	request.aio_lio_opcode = IOCB_CMD_PREAD;
-	request.aio_fildes = probed_file;
-	request.aio_buf = (uint64) (uintptr_t) buffer;
-	request.aio_nbytes = READ_BYTES;
-	request.aio_offset = 0;
+	request = (struct iocb){.aio_lio_opcode = IOCB_CMD_PREAD,
+	                        .aio_fildes = probed_file,
+	                        .aio_buf = (uint64) (uintptr_t) buffer,
+	                        .aio_nbytes = READ_BYTES};
 	if (syscall(SYS_io_submit, context, 1, requests) == 1)
 	{
 		under_way = true;

@@ -8,11 +8,9 @@
 #include "postgres.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "writeback.h"
-#include "shared/shared.h"
 
 #define MAX_OPEN_FILES 16
 

@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "writeback.h"
-#include "shared/shared.h"
 #include "utils/memutils.h"
 
 /* Regions looked at closely in one look, and nanoseconds that it takes of a core: less than 3 % */
@@ -47,6 +46,8 @@ typedef struct Candidate
 static Candidate *candidates = NULL;
 static int candidate_count = 0;
 static int candidate_next = 0;
+static double look_pages = 0;   /* marked, in the regions that were looked at */
+static double look_seconds = 0; /* in which the device would write them, merged and bridged */
 
 static int
 compare(const void *a, const void *b)
@@ -62,7 +63,7 @@ compare(const void *a, const void *b)
 
 /* Look at a region; false if nothing is marked there */
 static bool
-add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look)
+add_region(uint32 f, uint32 number, const PoolDue *due)
 {
 	static BridgeRun runs[BRIDGE_MAX_RUNS];
 	PageMapBits anything; /* the real plan knows what may be bridged; this one assumes all */
@@ -79,7 +80,8 @@ add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look)
 	if (region == NULL || page_map_region_count(region) == 0)
 		return false;
 	candidate->since = pg_atomic_read_u64(&region->since);
-	page_map_peek_region(region, &bits);
+	for (int i = 0; i < PAGE_MAP_REGION_WORDS; i++)
+		bits.word[i] = pg_atomic_read_u64(&region->dirty[i]);
 	pages = bits_count(&bits);
 	if (pages == 0)
 		return false;
@@ -99,14 +101,14 @@ add_region(uint32 f, uint32 number, const PoolDue *due, PoolLook *look)
 	}
 	region_seconds = device_seconds(&flush_policy.caps, operations, bytes);
 	candidate->pages_per_second = pages / Max(region_seconds, 1e-9);
-	look->pages += pages;
-	look->seconds += region_seconds;
+	look_pages += pages;
+	look_seconds += region_seconds;
 	return true;
 }
 
 /* Look at a file */
 static void
-add_file(uint32 f, const PoolDue *due, PoolLook *look)
+add_file(uint32 f, const PoolDue *due)
 {
 	PageMapFile *file = page_map_file(calm_page_map, f);
 	int before = candidate_count;
@@ -115,7 +117,7 @@ add_file(uint32 f, const PoolDue *due, PoolLook *look)
 	{
 		for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS && candidate_count < MAX_CANDIDATES;
 		     number++)
-			candidate_count += add_region(f, number, due, look);
+			candidate_count += add_region(f, number, due);
 	}
 	if (candidate_count == before)
 		page_map_settle(calm_page_map, f);
@@ -123,10 +125,11 @@ add_file(uint32 f, const PoolDue *due, PoolLook *look)
 
 /*
  * Look at what is marked, and order it by what flushing it frees.  A map with more of it than
- * one look is to see is looked at in turns.
+ * one look is to see is looked at in turns.  Returns the pages per second that the device would
+ * write of it; 0 if nothing is marked.
  */
-void
-pool_look(const PoolDue *due, PoolLook *look)
+double
+pool_look(const PoolDue *due)
 {
 	static uint32 next = 0; /* file to go on with in the next look */
 	uint64 until = used_ns() + MAX_LOOK_NS;
@@ -137,9 +140,9 @@ pool_look(const PoolDue *due, PoolLook *look)
 		candidates = MemoryContextAlloc(TopMemoryContext, MAX_CANDIDATES * sizeof(Candidate));
 	candidate_count = 0;
 	candidate_next = 0;
-	memset(look, 0, sizeof(*look));
+	look_pages = look_seconds = 0;
 	if (due->drained != PAGE_MAP_END)
-		add_file(due->drained, due, look);
+		add_file(due->drained, due);
 
 	while (candidate_count < MAX_CANDIDATES && used_ns() < until)
 	{
@@ -155,9 +158,10 @@ pool_look(const PoolDue *due, PoolLook *look)
 			break;
 		next = f + 1;
 		if (f != due->drained)
-			add_file(f, due, look);
+			add_file(f, due);
 	}
 	qsort(candidates, candidate_count, sizeof(Candidate), compare);
+	return look_seconds > 0 ? look_pages / look_seconds : 0;
 }
 
 /* Whether all that the last look has found has had its turn */

@@ -27,19 +27,12 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "writeback.h"
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "base/base.h"
-#include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "common/hashfn.h"
-#include "miscadmin.h"
-#include "shared/shared.h"
 #include "storage/buf_internals.h"
-#include "storage/bufmgr.h"
 
 /* Buffers whose runs are counted, at most: sorting them takes a few milliseconds */
 #define SAMPLE 16384
@@ -212,14 +205,11 @@ stop_estimate(StopEstimate *stop)
 {
 	static Dirty dirty;
 	static uint64 next_count_ms = 0;
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
 	double unflushed;
-	DeviceCaps caps;
 
-	SpinLockAcquire(&calm_shared->lock);
-	caps = device_part(&calm_shared->caps, calm_shared->given);
-	run_gap = calm_shared->max_gap;
-	SpinLockRelease(&calm_shared->lock);
-
+	run_gap = figures.max_gap;
 	stop->counted = monotonic_ms() >= next_count_ms;
 	if (stop->counted)
 	{

@@ -27,14 +27,9 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
-#include "base/base.h"
 #include "postmaster/bgwriter.h"
-#include "shared/shared.h"
-#include "utils/guc.h"
 #include "writeback.h"
 
 /* Part of a target that is aimed at: estimates are off by a tenth, and all takes a moment to be seen */
@@ -67,19 +62,6 @@ typedef struct Target
 int calm_stop_target = 0;
 int calm_recovery_target = 0;
 
-void
-targets_define_settings(void)
-{
-	DefineCustomIntVariable(
-		"pg_calm.stop_target", "Time that a fast stop of the server should take at most.",
-		"Dirty buffers and unflushed pages are kept to what the volume writes in that time. 0 does not. Needs a known cap.",
-		&calm_stop_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-	DefineCustomIntVariable(
-		"pg_calm.recovery_target", "Time that recovery after a crash should take at most.",
-		"Checkpoints are requested so often, and spread so far, that WAL is replayed in that time, at the rate of the last recovery, or 16 MB/s before there was one, and the checkpoint that ends it written; at least 10s and two WAL segments apart. 0 does not.",
-		&calm_recovery_target, 0, 0, 3600, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
-}
-
 /* Say once that a target is not met, and once that it is again */
 static void
 judge(Target *target, double seconds, int most, uint64 now_ms)
@@ -108,7 +90,7 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
 	static double excess = 0; /* pages that are to be written before a stop */
 	static double last = INFINITY;
-	static DeviceCaps caps;
+	DeviceCaps caps = calm_figures().caps;
 	uint64 until = monotonic_ns() + STEP_NS;
 	double seconds = calm_stop_target > 0 && calm_flushes() ? stop->seconds : NAN;
 	RelationFile file;
@@ -123,9 +105,6 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 		excess = seconds > 0 ? stop->pages * (1 + more / seconds) : 0;
 		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
-		SpinLockAcquire(&calm_shared->lock);
-		caps = calm_shared->caps;
-		SpinLockRelease(&calm_shared->lock);
 	}
 	while (excess > 0 &&
 	       page_map_unflushed(calm_page_map) < pg_atomic_read_u64(&calm_shared->stop_target_pages))
@@ -159,11 +138,8 @@ targets_limit_pool(uint64 unflushed, const DeviceCaps *caps, ControllerOutput *c
 double
 targets_replay_rate(void)
 {
-	double rate;
+	double rate = calm_figures().replay_rate;
 
-	SpinLockAcquire(&calm_shared->lock);
-	rate = calm_shared->replay_rate;
-	SpinLockRelease(&calm_shared->lock);
 	return rate > 0 ? rate : SLOWEST_REPLAY;
 }
 
@@ -173,14 +149,11 @@ wal_between_checkpoints(void)
 {
 	double seconds = PART * calm_recovery_target;
 	double rate = targets_replay_rate();
-	DeviceCaps caps;
-	double page; /* seconds for one of the checkpoint that ends recovery */
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
+	double page = device_seconds(&caps, 1, BLCKSZ); /* of the checkpoint that ends recovery */
 	double wal;
 
-	SpinLockAcquire(&calm_shared->lock);
-	caps = device_part(&calm_shared->caps, calm_shared->given);
-	SpinLockRelease(&calm_shared->lock);
-	page = device_seconds(&caps, 1, BLCKSZ);
 	/* with all of shared buffers dirty no more pages come of more WAL */
 	wal = Max(seconds / (1 / rate + page / BLCKSZ), (seconds - page * NBuffers) * rate);
 	return Max(wal / (1 + CheckPointCompletionTarget), (double) LEAST_SEGMENTS * wal_segment_size);

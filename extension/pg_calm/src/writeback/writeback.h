@@ -18,12 +18,8 @@
 #ifndef PG_CALM_WRITEBACK_H
 #define PG_CALM_WRITEBACK_H
 
-#include "postgres.h"
-
-#include "map/map.h"
 #include "port/pg_bitutils.h"
 #include "shared/shared.h"
-#include "device/device.h"
 
 /* bridge.c */
 
@@ -32,7 +28,6 @@ typedef struct BridgeRun
 {
 	uint32 first; /* block within the region */
 	uint32 blocks;
-	uint32 dirty; /* of these, the ones that were dirty before */
 } BridgeRun;
 
 /* A region can't have more runs than every other block */
@@ -112,7 +107,6 @@ extern uint32 cachestat_dirty_blocks(const struct calm_cachestat *state);
 /* GUC: whether buffers are cleaned */
 extern bool calm_clean_buffers;
 
-extern void cleaner_init_shared(CleanerShared *shared);
 extern bool cleaner_ask(uint32 file, uint32 incarnation, uint32 number);
 extern bool cleaner_is_free(void);
 extern bool cleaner_is_asked(void);
@@ -125,22 +119,16 @@ extern void cleaner_forget(void);
 typedef struct ControllerInput
 {
 	uint64 now_ms;
-	DeviceCaps caps;          /* of the device, or our share of it */
-	uint64 operations;        /* of the device, reads and writes, since ever */
-	uint64 bytes;             /* in these */
-	uint64 write_operations;  /* of these, writes */
-	uint64 write_bytes;       /* in these */
-	uint64 own_operations;    /* started by the worker, since ever */
-	uint64 own_bytes;         /* in these */
-	uint64 wal_flushes;       /* of all processes, since ever */
-	uint64 wal_flush_us;      /* that they took */
-	uint64 unflushed;         /* marked pages */
-	double flush_rate;        /* at which the device takes them, scattered as they are;
+	DeviceCaps caps;       /* of the device, or our share of it */
+	KernelFlusher flusher; /* what the device has done, and how near the kernel is to flushing */
+	uint64 own_operations; /* started by the worker, since ever */
+	uint64 own_bytes;      /* in these */
+	uint64 wal_flushes;    /* of all processes, since ever */
+	uint64 wal_flush_us;   /* that they took */
+	uint64 unflushed;      /* marked pages */
+	double flush_rate;     /* at which the device takes them, scattered as they are;
 	                             INFINITY: not known */
-	uint64 dirty;             /* of the host, as the kernel counts */
-	uint64 background;        /* from which its flusher writes; PG_UINT64_MAX: never */
-	uint64 device_background; /* likewise, of our device */
-	bool wal_waits;           /* WAL has asked for the next checkpoint before this one has ended */
+	bool wal_waits;        /* WAL has asked for the next checkpoint before this one has ended */
 } ControllerInput;
 
 /* What follows from it */
@@ -160,7 +148,6 @@ typedef struct ControllerOutput
 } ControllerOutput;
 
 extern void controller_follow(const ControllerInput *input, ControllerOutput *output);
-extern void controller_forget(void);
 
 /* flush.c */
 
@@ -173,7 +160,6 @@ typedef struct FlushPolicy
 	uint64 max_bytes;      /* that is so many bytes */
 	uint32 max_operations; /* likewise */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
-	uint64 headroom;       /* bytes that may still be dirtied by making regions dense */
 	bool dry_run;          /* count what would be done */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.c */
 	bool rests;
@@ -223,13 +209,6 @@ extern void open_files_close_idle(void);
 
 /* pool.c */
 
-/* What a look has found */
-typedef struct PoolLook
-{
-	double pages;   /* marked, in the regions that were looked at */
-	double seconds; /* in which the device would write them, merged and bridged */
-} PoolLook;
-
 /* What is due */
 typedef struct PoolDue
 {
@@ -239,7 +218,7 @@ typedef struct PoolDue
 	uint64 before_ms; /* ... until all of it is flushed that was marked by then */
 } PoolDue;
 
-extern void pool_look(const PoolDue *due, PoolLook *look);
+extern double pool_look(const PoolDue *due);
 extern bool pool_start_next(const PoolDue *due, uint64 now_ms);
 extern bool pool_is_done(void);
 
@@ -270,8 +249,6 @@ extern double recovery_estimate_seconds(const StopEstimate *stop, double replay_
 /* GUCs: seconds; 0: no target */
 extern int calm_stop_target;
 extern int calm_recovery_target;
-
-extern void targets_define_settings(void);
 
 /* For the cleaner, as often as it likes.  Whether there is more to do at once */
 extern bool targets_tick(uint64 now_ms);
