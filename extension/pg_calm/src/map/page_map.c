@@ -317,6 +317,8 @@ dispose_file(PageMap *map, uint32 file_index)
 		SpinLockAcquire(file_lock(map, file_index));
 		slot = pg_atomic_exchange_u32(&file->region[number], 0);
 		SpinLockRelease(file_lock(map, file_index));
+		if (slot == 0)
+			continue;
 		region = page_map_region(map, slot - 1);
 		(void) page_map_take(map, region, &bits);
 		pg_atomic_write_u32(&region->passed, 0);
