@@ -20,13 +20,9 @@
 int
 cachestat_call(int fd, off_t offset, off_t length, struct calm_cachestat *result)
 {
-	struct
-	{
-		uint64 off;
-		uint64 len;
-	} range = {offset, length};
+	uint64 range[] = {offset, length}; /* struct cachestat_range */
 
-	return (int) syscall(__NR_cachestat, fd, &range, result, 0);
+	return (int) syscall(__NR_cachestat, fd, range, result, 0);
 }
 
 /* Whether the kernel has it.  Then writeback can be confirmed without consuming errors */
