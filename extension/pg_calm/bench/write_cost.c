@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "base/base.h"
 #include "map/page_map.h"
 
 #include <fcntl.h>
@@ -110,7 +111,7 @@ written(int fd, off_t offset, ssize_t length)
 	KnownFd known;
 	BlockNumber block = offset / BLCKSZ;
 	uint32 blocks = (offset + length - 1) / BLCKSZ - block + 1;
-	uint64 now = page_map_now_ms();
+	uint64 now = monotonic_ms();
 
 	known.file = 0;
 	if (fd >= 0 && fd < (int) lengthof(known_fds))

@@ -307,10 +307,14 @@ test_innocent(void)
 	{
 		Volume volume = healthy(seed);
 
+		/* it goes on writing a little, whatever stands in the queue */
 		volume.others = 20000;
+		volume.worker_queue = 1;
+		volume.worker_rate = 0.1;
 		run(&volume, 600);
 		rested = larger(rested, (double) volume.rested);
 		volume.others = 0;
+		volume.worker_queue = 0.005;
 		run(&volume, 20);
 		volume.worker_queue = 0.2;
 		volume.worker_rate = 10;
