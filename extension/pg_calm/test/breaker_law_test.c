@@ -238,6 +238,15 @@ test_amplification(void)
 	check(back <= 660, "it is taken up when it does not, by the longest wait: %.0f s", back);
 }
 
+/* The worker knows no share, fills a deep queue, and has something to write */
+static void
+be_greedy(Volume *volume)
+{
+	volume->worker_queue = 0.2;
+	volume->worker_rate = 10;
+	volume->pending = 1e9;
+}
+
 static void
 test_greedy_worker(void)
 {
@@ -251,10 +260,7 @@ test_greedy_worker(void)
 		double before;
 
 		run(&volume, 20 + 60 * chance(&volume));
-		/* it knows no share, fills a deep queue, and has something to write */
-		volume.worker_queue = 0.2;
-		volume.worker_rate = 10;
-		volume.pending = 1e9;
+		be_greedy(&volume);
 		slowest = larger(slowest, until(&volume, BREAKER_STOCK, 60));
 		before = volume.commits;
 		run(&volume, 8);
@@ -316,9 +322,7 @@ test_innocent(void)
 		volume.others = 0;
 		volume.worker_queue = 0.005;
 		run(&volume, 20);
-		volume.worker_queue = 0.2;
-		volume.worker_rate = 10;
-		volume.pending = 1e9;
+		be_greedy(&volume);
 		slowest = larger(slowest, until(&volume, BREAKER_STOCK, 60));
 	}
 	check(rested <= 20 * 1000, "it rests seldom while another is to blame: %.0f of 600 s",

@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
                  order",
         cure: "10 ms of the volume's operations. It is gone after a reboot; a udev rule keeps it.",
         effect: "docs/reference/short-queue.md: with 32 requests instead of 128 the longest transaction of pg_calm 27.0 ms instead of 72.7 \
-                 (docs/arena-quick.md), throughput as before.",
+                 (docs/arena-quick.md, a later build), throughput as before.",
         reversible: true,
         condition: disk::queue_is_long,
     },
