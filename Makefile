@@ -19,9 +19,10 @@ all: build
 deps:
 	@bench/install-deps
 
+# The module first: it takes seconds, and says at once if the server's headers are missing
 build:
-	cargo build --release --package pgcalm
 	$(MAKE) --silent --directory $(EXTENSION) PG_CONFIG=$(PG_CONFIG)
+	cargo build --release --package pgcalm
 
 # Into the server that PG_CONFIG belongs to
 install: build
