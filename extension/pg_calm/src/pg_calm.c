@@ -114,11 +114,6 @@ define_settings(void)
 		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do. Where WAL will ask for the next checkpoint it is half of the time until then at most, or what the fsync calls would take. A checkpoint's own writes are held for no longer, either.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
-		"pg_calm.clean_buffers",
-		"Whether dirty shared buffers of a region are written right before it is flushed.",
-		"They cost little more then, and backends that need a buffer find clean ones.",
-		&calm_clean_buffers, true, PGC_SIGHUP, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
-	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",
 		"Whether WAL that has been flushed is dropped from the page cache.",
 		"Not while there is a walsender, a replication slot or a prepared transaction, nor with summarize_wal; with archiving, when its segment has been archived. "

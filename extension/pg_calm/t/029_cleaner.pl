@@ -87,7 +87,7 @@ SKIP:
 # --- without it
 
 my $cleaner = process_id($node, 'pg_calm cleaner');
-set_for_all('pg_calm.clean_buffers = off');
+set_for_all('pg_calm.clean_buffers = 0');
 $before = cleaned();
 my $flushed = flushed();
 update();
@@ -95,7 +95,7 @@ ok(wait_for(sub { flushed() > $flushed }), 'off: regions are flushed');
 usleep(1_500_000);
 is(cleaned(), $before, 'off: no buffer is cleaned');
 cmp_ok(dirty(), '>', 0, 'off: buffers stay dirty');
-set_for_all('pg_calm.clean_buffers = on');
+set_for_all('pg_calm.clean_buffers = 1');
 
 kill 'STOP', $cleaner;
 $flushed = flushed();

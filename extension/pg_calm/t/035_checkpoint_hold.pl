@@ -26,7 +26,7 @@ pg_calm.iops = 50
 pg_calm.io_size = '8kB'
 pg_calm.bandwidth = '100MB'
 pg_calm.unflushed_limit = 0
-pg_calm.clean_buffers = off
+pg_calm.clean_buffers = 0
 pg_calm.drain_threshold = 1000000
 bgwriter_lru_maxpages = 0
 });

@@ -22,7 +22,7 @@ pg_calm.write_iops = 0
 pg_calm.write_bandwidth = 0
 pg_calm.iops = 3000
 pg_calm.bandwidth = '125MB'
-pg_calm.clean_buffers = off
+pg_calm.clean_buffers = 0
 log_min_messages = debug1
 });
 $node->start;

@@ -155,6 +155,7 @@ extern void sharing_leave(void);
 
 /* test_settings.c */
 
+extern int calm_clean_buffers;   /* 0: none */
 extern int calm_flush_age;       /* ms; 0: chosen from the kernel's settings */
 extern int calm_unflushed_limit; /* kB; 0: chosen likewise */
 extern int calm_drain_threshold; /* pages; -1: chosen from the caps */

@@ -21,6 +21,7 @@
 
 #define ENVIRONMENT "PG_CALM_HOST_ROOT"
 
+int calm_clean_buffers = 1;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_drain_threshold = -1;
@@ -38,6 +39,7 @@ test_settings_define(void)
 		int most;
 		int unit;
 	} settings[] = {
+		{"pg_calm.clean_buffers", &calm_clean_buffers, 0, 1, 0},
 		{"pg_calm.flush_age", &calm_flush_age, 0, 3600 * 1000, GUC_UNIT_MS},
 		{"pg_calm.unflushed_limit", &calm_unflushed_limit, 0, INT_MAX, GUC_UNIT_KB},
 		{"pg_calm.drain_threshold", &calm_drain_threshold, -1, INT_MAX, 0},

@@ -52,14 +52,12 @@ enum
 
 PGDLLEXPORT void pg_calm_cleaner_main(Datum argument);
 
-bool calm_clean_buffers = true;
-
 static bool
 is_alive(void)
 {
 	CleanerShared *shared = &calm_shared->cleaner;
 
-	return calm_clean_buffers && pg_atomic_read_u32(&shared->pid) != 0 &&
+	return calm_clean_buffers != 0 && pg_atomic_read_u32(&shared->pid) != 0 &&
 	       monotonic_ms() < pg_atomic_read_u64(&shared->beat_ms) + calm_worker_timeout;
 }
 

@@ -104,9 +104,6 @@ extern uint32 cachestat_dirty_blocks(const struct calm_cachestat *state);
 
 /* cleaner.c */
 
-/* GUC: whether buffers are cleaned */
-extern bool calm_clean_buffers;
-
 extern bool cleaner_ask(uint32 file, uint32 incarnation, uint32 number);
 extern bool cleaner_is_free(void);
 extern bool cleaner_is_asked(void);
