@@ -64,7 +64,7 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, char *name, uint64 *now_ms);
+static uint64 retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GuardReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
@@ -140,11 +140,12 @@ read_completed_redo(void)
 
 /*
  * From where on WAL is kept for something other than crash recovery, and what
- * that is: the slot or the archive that is furthest behind (xlog.c, KeepLogSeg;
- * XLogArchiveCheckDone).  insert if nothing is.  now_ms becomes the moment as of which that holds.
+ * that is: the slot, the summarizer of WAL (17+) or the archive that is furthest behind (xlog.c,
+ * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  The summarizer ends each file of its own
+ * at a redo point: nothing is behind that is not before the last.  now_ms becomes the moment as of which that holds.
  */
 static uint64
-retained_from(uint64 insert, char *name, uint64 *now_ms)
+retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 {
 	uint64 from = insert;
 	uint64 look_ms = *now_ms;
@@ -173,6 +174,24 @@ retained_from(uint64 insert, char *name, uint64 *now_ms)
 	if (max_slot_wal_keep_size_mb >= 0 && from < insert &&
 	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
 		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
+
+#if PG_VERSION_NUM >= 170000
+	if (summarize_wal)
+	{
+		TimeLineID timeline;
+		XLogRecPtr summarized;
+		XLogRecPtr pending;
+		int pid;
+
+		/* 0 until it has begun, as after a start */
+		GetWalSummarizerState(&timeline, &summarized, &pending, &pid);
+		if (summarized != 0 && summarized < Min(from, redo))
+		{
+			from = summarized;
+			strlcpy(name, "WAL summarizer", NAMEDATALEN);
+		}
+	}
+#endif
 
 	if (guard_archive_queue(&queue, &oldest, &look_ms) && oldest != 0 && oldest < from)
 	{
@@ -224,7 +243,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static char retained_by[NAMEDATALEN] = "";
 	char name[NAMEDATALEN] = "";
 	uint64 from_ms = now_ms;
-	uint64 from = retained_from(insert, name, &from_ms);
+	uint64 from = retained_from(insert, redo, name, &from_ms);
 	uint64 kept;
 	double reserve;
 	bool retained;
