@@ -28,7 +28,7 @@ CREATE VIEW pg_calm_guard AS SELECT * FROM pg_calm_guard();
 COMMENT ON VIEW pg_calm_guard IS 'The guard''s inputs, as it last looked at them; counters start with the server';
 COMMENT ON COLUMN pg_calm_guard.input IS 'wal_space: pg_calm_guard.wal_space; max_wal: pg_calm_guard.max_wal; lag: pg_calm_guard.max_lag; archive: pg_calm_guard.archive_backlog';
 COMMENT ON COLUMN pg_calm_guard.state IS 'off: not asked for; unknown: can''t be read now, or the worker does not respond, and limits nothing; watched: far from its limit; pacing: writers have a rate; released: did not drain for pg_calm_guard.patience, and limits nothing until it does; refusing: likewise, but statements that write fail';
-COMMENT ON COLUMN pg_calm_guard.object IS 'What is behind: checkpoint, archive, a replication slot, or the application_name of the standby that is closest to its limit or furthest beyond';
+COMMENT ON COLUMN pg_calm_guard.object IS 'What is behind: checkpoint, archive, a replication slot, WAL summarizer (17 and later), or the application_name of the standby that is closest to its limit or furthest beyond';
 COMMENT ON COLUMN pg_calm_guard.unit IS 'Of value and value_limit: bytes, or s for a lag in seconds';
 COMMENT ON COLUMN pg_calm_guard.value IS 'wal_space: what is free for WAL, segments made ahead included; max_wal: WAL since the redo point of the last complete checkpoint; lag: WAL that the standby has not come to, or its age; archive: WAL that waits';
 COMMENT ON COLUMN pg_calm_guard.value_limit IS 'wal_space: what is to be left free; else what value is to stay below';
@@ -40,7 +40,7 @@ COMMENT ON COLUMN pg_calm_guard.total_allowed_rate IS 'Bytes of WAL per second t
 COMMENT ON COLUMN pg_calm_guard.holds IS 'Waits of sessions for this input; in shadow mode, that there would have been';
 COMMENT ON COLUMN pg_calm_guard.held_time IS 'Time of these waits that are over, all sessions together, in milliseconds';
 COMMENT ON COLUMN pg_calm_guard.releases IS 'Times that pg_calm_guard.patience was over';
-COMMENT ON COLUMN pg_calm_guard.behind_since IS 'wal_space, if full_at is there: since when what keeps the WAL, a replication slot or the archive, has been behind';
+COMMENT ON COLUMN pg_calm_guard.behind_since IS 'wal_space, if full_at is there: since when what keeps the WAL, a replication slot, the WAL summarizer or the archive, has been behind';
 COMMENT ON COLUMN pg_calm_guard.full_at IS 'wal_space: when the filesystem of pg_wal is full if all goes on as in the last minutes; null if not within hours';
 
 CREATE FUNCTION pg_calm_guard_holds(

@@ -93,6 +93,23 @@ foreach my $mode ('shadow', 'off')
 	}
 }
 
+# The worker sleeps for a second
+sub rests
+{
+	my ($name) = @_;
+
+  SKIP:
+	{
+		my $why = cannot_trace();
+		skip $why, 1 if $why;
+		my ($handle, $trace) =
+		  trace(status_of($node)->{worker_pid}, '-e', 'trace=epoll_wait,epoll_pwait');
+		ok(wait_for(sub { slurp_file($trace) =~ /^epoll_p?wait\(.*\b1000\b/m }, 30), $name);
+		finish_trace($handle);
+	}
+	return;
+}
+
 # --- mode changes under load
 
 $node->safe_psql(
@@ -137,19 +154,22 @@ ok( wait_for(
 my $resting = status_of($node)->{worker_pid};
 ok( wait_for(sub { !grep { m{/base/\d+/\d} } map { readlink($_) // '' } glob("/proc/$resting/fd/*") }, 20),
 	'and has no file of a table open, which may be dropped');
-SKIP:
-{
-	my $why = cannot_trace();
-	skip $why, 1 if $why;
-	my ($handle, $trace) = trace($resting, '-e', 'trace=epoll_wait,epoll_pwait');
-	ok(wait_for(sub { slurp_file($trace) =~ /^epoll_p?wait\(.*\b1000\b/m }, 20), 'nor wakes up more than once a second');
-	finish_trace($handle);
-}
+rests('nor wakes up more than once a second');
+
+# to count is in no hurry
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = 'shadow'});
+$node->reload;
+ok(wait_for(sub { status_of($node)->{mode} eq 'shadow' }), 'in mode shadow');
+rests('nor does it in mode shadow, under load');
 ok($load->pumpable, 'the load went on all the time');
 $load->signal('INT');
 $load->finish;
 is( $node->safe_psql('postgres', 'SELECT count(*), sum(n) > 0 FROM load'),
 	'20000|t', 'the load changed rows, and they are all there');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = 'on'});
+$node->reload;
+$node->safe_psql('postgres', 'CHECKPOINT');
+rests('nor on a server that has nothing to do');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 $node->restart;
 

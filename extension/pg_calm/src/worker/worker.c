@@ -25,7 +25,8 @@
 
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
- * is not due, and what is under way at most; nothing; anything in mode off.  With many instances on a
+ * is not due, and what is under way at most; nothing; anything, where nothing is flushed or nothing
+ * was marked for a time.  With many instances on a
  * device they are longer, by once their length for so many members: a hundred workers
  * together are not to take more of the CPUs than a few.
  */
@@ -33,7 +34,8 @@
 #define DRAIN_INTERVAL_MS 20
 #define WAITING_INTERVAL_MS 10
 #define IDLE_INTERVAL_MS 100
-#define OFF_INTERVAL_MS 1000
+#define RESTING_INTERVAL_MS 1000
+#define QUIET_MS 10000 /* that time */
 #define MEMBERS_PER_INTERVAL 8
 
 /* Looks at what is under way in the time that the device takes for an operation */
@@ -383,8 +385,10 @@ work(uint64 now_ms)
 
 /* How long to wait before the next step */
 static long
-pause_ms(bool busy)
+pause_ms(bool busy, uint64 now_ms)
 {
+	static uint64 marked_ms = 0;
+
 	if (busy)
 	{
 		/* a slow device has nothing new to tell a millisecond later */
@@ -394,12 +398,15 @@ pause_ms(bool busy)
 		return Max((long) stretched((uint32) pause),
 		           Min((long) flush_pause_ms(), IDLE_INTERVAL_MS));
 	}
-	/* settings wake us */
-	if (calm_mode == CALM_MODE_OFF)
-		return OFF_INTERVAL_MS;
+	/* settings wake us, and to count is in no hurry */
+	if (calm_mode == CALM_MODE_OFF || flush_policy.dry_run)
+		return RESTING_INTERVAL_MS;
 	if (page_map_unflushed(calm_page_map) > 0)
+	{
+		marked_ms = now_ms;
 		return Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
-	return IDLE_INTERVAL_MS;
+	}
+	return now_ms < marked_ms + QUIET_MS ? IDLE_INTERVAL_MS : RESTING_INTERVAL_MS;
 }
 
 void
@@ -434,7 +441,8 @@ pg_calm_writeback_main(Datum argument)
 			continue; /* nothing to wait for */
 		(void) WaitLatch(
 			MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests)),
+			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests),
+		             now_ms),
 			wait_event);
 		ResetLatch(MyLatch);
 	}
