@@ -312,34 +312,19 @@ pub(super) fn backend_flush_after(facts: &Facts) -> Answer {
     ))
 }
 
-/// The server's flush hints push out scattered pages one by one.
-pub(super) fn flush_hints(facts: &Facts) -> Answer {
+/// A checkpoint leaves all that it writes to its fsync calls.
+pub(super) fn no_checkpoint_hint(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    let checkpoint = read::number(server, "checkpoint_flush_after")?;
-    let background = read::number(server, "bgwriter_flush_after")?;
-    if (checkpoint == 0.0 && background == 0.0) || read::pg_calm_is_on(facts) {
+    if read::number(server, "checkpoint_flush_after")? > 0.0 || read::pg_calm_is_on(facts) {
         return Ok(None);
     }
     let disk = read::data_disk(facts)?;
     let cap = read::write_iops(facts, disk)?;
-    let page = read::number(server, "block_size")?;
-    // Scattered pages at this rate use the bandwidth up as well: then there is no operation to be saved.
-    let scattered = cap.value as f64 * page;
-    let spare = read::write_bandwidth(facts, disk).is_none_or(|bandwidth| scattered < bandwidth.value as f64 / 2.0);
-    when(spare, || {
-        let mut found = Found::new(format!(
-            "checkpoint_flush_after = {checkpoint}, bgwriter_flush_after = {background} pages; {} takes {} write \
-             operations per second ({}), {} per second of single pages",
-            disk.disk.name,
-            cap.value,
-            cap.source,
-            words::size(scattered as u64)
-        ));
-        for (name, value) in [("checkpoint_flush_after", checkpoint), ("bgwriter_flush_after", background)] {
-            if value > 0.0 {
-                found = found.set(server, name, "0");
-            }
-        }
-        found
-    })
+    Ok(Some(
+        Found::new(format!(
+            "checkpoint_flush_after = 0; {} takes {} write operations per second ({})",
+            disk.disk.name, cap.value, cap.source
+        ))
+        .set(server, "checkpoint_flush_after", "256kB"),
+    ))
 }

@@ -195,7 +195,7 @@ fn cases() -> Vec<Case> {
         // A tenth of 300 s is left; 102 checkpoints.
         facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0),
         facts("backend-flush-after", |f| set(f, "backend_flush_after", "16")),
-        facts("flush-hints-scatter", |f| set(f, "checkpoint_flush_after", "32")),
+        facts("no-checkpoint-flush-hint", |f| set(f, "checkpoint_flush_after", "0")),
         facts("shared-buffers-small", |f| server(f).buffers.backends = 85_001),
         // Of 10 GB, 655,361 pages are a page more than half.
         facts("wal-compression", |f| server(f).wal.full_page_images = 655_361),

@@ -19,20 +19,6 @@ pub(super) const RULES: &[Rule] = &[
         condition: disk::little_set_aside,
     },
     Rule {
-        id: "flush-hints-scatter",
-        severity: Severity::Slow,
-        problem: "The server's flush hints push scattered pages out one by one, an operation each.",
-        looks_at: "`checkpoint_flush_after`, `bgwriter_flush_after`, caps of the data's disk",
-        applies: "not 0, on a disk whose operations are used up by single pages at less than half of its bandwidth; not with \
-                  pg_calm on",
-        reason: "docs/internals/how-it-works.md, \"What stalls a server\": a hint covers 256 or 512 kB with a few dirty pages in it",
-        cure: "0: the kernel may gather and merge. pg_calm does it without that setting.",
-        effect: "Fewer device writes, and a longer fsync at a checkpoint's end. For you to weigh; \
-                 bench/suites/flush-after.toml measures it.",
-        reversible: false,
-        condition: disk::flush_hints,
-    },
-    Rule {
         id: "dirty-sysctls-for-pg-calm",
         severity: Severity::Slow,
         problem: "The kernel writes pages back before pg_calm would, and in more I/Os.",

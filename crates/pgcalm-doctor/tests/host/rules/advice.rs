@@ -68,7 +68,7 @@ fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
     host.sysctl("dirty_ratio", 70);
     host.sysctl("dirty_expire_centisecs", 30_000);
     let mut facts = host.facts();
-    set(&mut facts, "checkpoint_flush_after", "32");
+    set(&mut facts, "checkpoint_flush_after", "0");
     set(&mut facts, "backend_flush_after", "32");
     calm(&mut facts);
     assert_eq!(ids(&rules::judge(facts.clone())), [""; 0]);
@@ -76,7 +76,7 @@ fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
     calm(&mut facts).degraded = Some("no cachestat".into());
     let report = rules::judge(facts);
     find(&report, "dirty-limit-beyond-checkpoint");
-    find(&report, "flush-hints-scatter");
+    find(&report, "no-checkpoint-flush-hint");
 }
 
 #[test]
