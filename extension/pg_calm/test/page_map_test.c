@@ -229,6 +229,13 @@ test_full(void)
 	             "all but that and the marked one are freed");
 	page_map_end_fsync(map, 3);
 	check(page_map_mark(map, 5, incarnation[5], 1, 1, 1), "the marked one is as it was");
+	check(!page_map_retire_file(map, 5, incarnation[5], true),
+	      "nor is it freed if it looked clean");
+	/* it may have found the entry free, and marked nothing */
+	check(!page_map_mark(map, 5, incarnation[5], 2, 1, 1), "but a marker of that moment is told");
+	check(track(map, 5, &other) == 5 && page_map_mark(map, 5, other, 2, 1, 1),
+	      "and finds it again");
+	check_number(page_map_unflushed(map), 3, "with all its marks");
 	check(!page_map_mark(map, 6, incarnation[6], 1, 1, 1), "the others are gone");
 	check(track(map, MAX_FILES, &other) != PAGE_MAP_NO_FILE, "and there is room");
 	free(map);
@@ -382,6 +389,22 @@ count_bits(PageMap *map, uint64 *ageless)
 	return bits;
 }
 
+/* Regions that entries have which stand for no file: nobody flushes or gives them back */
+static uint64
+count_stray(PageMap *map)
+{
+	uint64 stray = 0;
+
+	for (uint32 f = 0; f < map->files_high; f++)
+	{
+		PageMapFile *file = page_map_file(map, f);
+
+		for (uint32 r = 0; pg_atomic_read_u32(&file->incarnation) % 2 == 0 && r < FILE_REGIONS; r++)
+			stray += page_map_region_of(map, file, r) != NULL;
+	}
+	return stray;
+}
+
 /* Whether there was something to lose */
 static bool
 enough(World *world)
@@ -398,6 +421,7 @@ run_world(const char *name, Size budget, int nfiles, bool reclaim)
 	char text[200];
 	uint64 wrong_totals = 0;
 	uint64 ageless = 0;
+	uint64 stray = 0;
 	uint64 lost = 0;
 	struct timespec pause = {0, ROUND_MS * 1000000L};
 
@@ -424,6 +448,7 @@ run_world(const char *name, Size budget, int nfiles, bool reclaim)
 		pthread_join(taker, NULL);
 
 		wrong_totals += count_bits(world.map, &ageless) != page_map_unflushed(world.map);
+		stray += count_stray(world.map);
 		take_all(&world);
 		for (size_t p = 0; p < (size_t) nfiles * FILE_PAGES; p++)
 		{
@@ -446,6 +471,8 @@ run_world(const char *name, Size budget, int nfiles, bool reclaim)
 	check_number(wrong_totals, 0, text);
 	snprintf(text, sizeof(text), "%s: what is marked has an age", name);
 	check_number(ageless, 0, text);
+	snprintf(text, sizeof(text), "%s: what stands for no file has no regions", name);
+	check_number(stray, 0, text);
 	snprintf(text, sizeof(text), "%s: there was something to lose", name);
 	check(enough(&world), text);
 	free(world.pages);

@@ -180,13 +180,13 @@
 #endif
 
 /*
- * A lock on a buffer's contents with which it may be written, if nobody has one against it.  Since
- * 19 a share lock is not enough, and there is none between it and an exclusive one that is not
- * waited for.  The state of a buffer has 64 bits since then.
+ * A lock on a buffer's contents with which it may be written, and read meanwhile, if nobody has one
+ * against it.  Since 19 a share lock is not enough, and the one that is, is waited for, as the
+ * background writer does.  The state of a buffer has 64 bits since then.
  */
 #if PG_VERSION_NUM >= 190000
 #define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u64(&(descriptor)->state)
-#define CALM_LOCK_BUFFER_TO_WRITE(buffer) ConditionalLockBuffer(buffer)
+#define CALM_LOCK_BUFFER_TO_WRITE(buffer) (LockBuffer((buffer), BUFFER_LOCK_SHARE_EXCLUSIVE), true)
 #else
 #define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u32(&(descriptor)->state)
 #define CALM_LOCK_BUFFER_TO_WRITE(buffer)                                                          \
@@ -194,11 +194,13 @@
 	                         LW_SHARED)
 #endif
 
-/* CLUSTER, which is a form of REPACK since 19 */
+/* CLUSTER, which is a form of REPACK since 19; and slots, of which that has its own behind the others */
 #if PG_VERSION_NUM >= 190000
 #define CALM_CLUSTER_STATEMENT T_RepackStmt
+#define CALM_MAX_SLOTS (max_replication_slots + max_repack_replication_slots)
 #else
 #define CALM_CLUSTER_STATEMENT T_ClusterStmt
+#define CALM_MAX_SLOTS max_replication_slots
 #endif
 
 /* Whether a name is that of a relation's file, and of which fork; what else it tells differs since 17 */

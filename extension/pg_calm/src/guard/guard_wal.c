@@ -153,7 +153,7 @@ retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 	uint64 oldest;
 
 	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-	for (int i = 0; i < max_replication_slots; i++)
+	for (int i = 0; i < CALM_MAX_SLOTS; i++)
 	{
 		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
 		uint64 restart;

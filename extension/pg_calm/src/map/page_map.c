@@ -306,19 +306,18 @@ dispose_file(PageMap *map, uint32 file_index)
 {
 	PageMapFile *file = page_map_file(map, file_index);
 
+	/* a marker that has seen the entry in use has added his region when we get this */
+	SpinLockAcquire(file_lock(map, file_index));
+	SpinLockRelease(file_lock(map, file_index));
 	for (uint32 number = 0; number < PAGE_MAP_FILE_REGIONS; number++)
 	{
 		PageMapRegion *region;
 		PageMapBits bits;
-		uint32 slot;
+		uint32 slot = pg_atomic_read_u32(&file->region[number]);
 
-		if (pg_atomic_read_u32(&file->region[number]) == 0)
-			continue;
-		SpinLockAcquire(file_lock(map, file_index));
-		slot = pg_atomic_exchange_u32(&file->region[number], 0);
-		SpinLockRelease(file_lock(map, file_index));
 		if (slot == 0)
 			continue;
+		pg_atomic_write_u32(&file->region[number], 0);
 		region = page_map_region(map, slot - 1);
 		(void) page_map_take(map, region, &bits);
 		pg_atomic_write_u32(&region->passed, 0);
@@ -358,7 +357,8 @@ page_map_retire_file(PageMap *map, uint32 file_index, uint32 incarnation, bool o
 		pg_atomic_fetch_add_u32(&file->incarnation, 1);
 		if (only_clean && (has_marks(map, file) || page_map_being_fsynced(map, file_index)))
 		{
-			pg_atomic_fetch_sub_u32(&file->incarnation, 1);
+			/* not as it was: a marker that saw it free has marked nothing, and is to know that */
+			pg_atomic_fetch_add_u32(&file->incarnation, 1);
 			ours = false;
 		}
 		else
@@ -492,7 +492,7 @@ page_map_reclaim(PageMap *map, uint32 max_files)
 		map->reclaim_next = f + 1;
 		if ((incarnation & 1) == 0)
 			continue;
-		if (pg_atomic_exchange_u32(&file->recent, 0) == 0)
+		if (pg_atomic_exchange_u32(&file->recent, 0) == 0 && !has_marks(map, file))
 			released += page_map_retire_file(map, f, incarnation, true);
 	}
 	return released;
@@ -502,7 +502,6 @@ page_map_reclaim(PageMap *map, uint32 max_files)
 static uint32
 take_region(PageMap *map)
 {
-	PageMapRegion *region = NULL;
 	uint32 result;
 	bool fresh = false;
 
@@ -520,10 +519,9 @@ take_region(PageMap *map)
 		return 0;
 
 	pg_atomic_fetch_add_u32(&map->regions_used, 1);
-	region = page_map_region(map, result - 1);
 	if (fresh)
 	{
-		memset(region, 0, sizeof(PageMapRegion));
+		memset(page_map_region(map, result - 1), 0, sizeof(PageMapRegion));
 		pg_write_barrier();
 	}
 	return result;
