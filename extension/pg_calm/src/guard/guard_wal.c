@@ -141,8 +141,9 @@ read_completed_redo(void)
 /*
  * From where on WAL is kept for something other than crash recovery, and what
  * that is: the slot, the summarizer of WAL (17+) or the archive that is furthest behind (xlog.c,
- * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  The summarizer ends each file of its own
- * at a redo point: nothing is behind that is not before the last.  now_ms becomes the moment as of which that holds.
+ * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  The summarizer ends each file of its
+ * own at a redo point: it is behind when it has not reached the last.  now_ms becomes the moment as
+ * of which that holds.
  */
 static uint64
 retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)

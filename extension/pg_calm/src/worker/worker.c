@@ -26,9 +26,8 @@
 /*
  * Milliseconds between looks at: caps and settings; the map in a drain; something that waits and
  * is not due, and what is under way at most; nothing; anything, where nothing is flushed or nothing
- * was marked for a time.  With many instances on a
- * device they are longer, by once their length for so many members: a hundred workers
- * together are not to take more of the CPUs than a few.
+ * was marked for a time.  With many instances on a device they are longer, by once their length for
+ * so many members: a hundred workers together are not to take more of the CPUs than a few.
  */
 #define SETTINGS_INTERVAL_MS 3000
 #define DRAIN_INTERVAL_MS 20
