@@ -127,11 +127,43 @@ foreach my $round (1 .. 4)
 	$node->safe_psql('postgres', 'DROP TABLE filled');
 }
 pass('tables and databases are dropped');
+
+# --- switched off while it is asked for regions
+
+# Times per second that the worker is woken
+sub wakes
+{
+	my @count;
+
+	foreach (1, 2)
+	{
+		usleep(1_000_000) if @count;
+		push @count, slurp_file('/proc/' . status_of($node)->{worker_pid} . '/status') =~
+		  /^voluntary_ctxt_switches:\s+(\d+)/m;
+	}
+	return $count[1] - $count[0];
+}
+
+$cleaner = process_id($node, 'pg_calm cleaner');
+set_for_all("pg_calm.flush_age = '10ms'");
+# each region waits for it then, and there is one at most times
+kill 'STOP', $cleaner;
+ok(wait_for(sub { wakes() > 50 }), 'the worker waits for the cleaner');
+my $quiet = 1;
+foreach my $round (1 .. 5)
+{
+	set_for_all('pg_calm.mode = off');
+	$quiet &&= wait_for(sub { wakes() < 20 }, 15);
+	set_for_all('pg_calm.mode = on');
+}
+ok($quiet, 'and does not when it is off');
+kill 'CONT', $cleaner;
 $load->kill_kill;
 ok( $node->poll_query_until(
 		'postgres',
 		q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'pgbench'}),
 	'the load has ended');
+set_for_all("pg_calm.flush_age = '1s'");
 
 # --- on a standby
 

@@ -82,6 +82,7 @@ static DeviceCaps given_caps; /* of these, what the device gives */
 static double flush_rate = INFINITY;
 static bool visited = false;        /* by the kernel's flusher */
 static bool asks_for_reads = false; /* the volume is full, and hardly anybody reads */
+static bool begins = false; /* regions; else nobody fetches what the cleaner was asked for */
 static uint64 next_settings_ms = 0;
 static uint64 next_look_ms = 0;
 
@@ -363,12 +364,12 @@ work(uint64 now_ms)
 		next_look_ms = look() + stretched(CALM_LOOK_MS);
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
+	begins = calm_mode != CALM_MODE_OFF && flush_refused == NULL && !flush_policy.rests &&
+	         (draining || !visited);
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return !flush_policy.rests;
-	if (calm_mode == CALM_MODE_OFF || flush_refused != NULL || flush_policy.rests)
-		return false;
-	if (visited && !draining)
+	if (!begins)
 		return false;
 	due = what_is_due();
 	if (pool_start_next(&due, now_ms))
@@ -432,10 +433,9 @@ pg_calm_writeback_main(Datum argument)
 		busy = work(now_ms);
 		if (busy && !flush_in_flight() && flush_pause_ms() == 0)
 			continue; /* nothing to wait for */
-		(void) WaitLatch(
-			MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-			pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && !flush_policy.rests)),
-			wait_event);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 pause_ms(busy || flush_in_flight() || (cleaner_is_asked() && begins)),
+		                 wait_event);
 		ResetLatch(MyLatch);
 	}
 }
