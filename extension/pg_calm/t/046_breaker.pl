@@ -97,6 +97,12 @@ ok(wait_for(sub { status_of($node)->{bridged_pages} > 100 }), 'gaps are bridged'
 usleep(5_000_000);
 is(degraded(), '', 'and nobody minds');
 
+# --- a signal
+
+plant('i');
+ok(grows('flushed_pages'), 'what a signal has ended is begun again');
+plant('-');
+
 # --- amplification
 
 plant('a');

@@ -8,7 +8,8 @@
  * - 'a' (amplification): the device says that each gap that is made dirty by madvise(2) has had a
  *	 megabyte written;
  * - 'd' (delay): for a third of a second after the worker has started to write, each
- *	 fdatasync takes a tenth of a second longer.
+ *	 fdatasync takes a tenth of a second longer;
+ * - 'i' (interruption): each second call of the worker that starts to write is ended by a signal.
  *
  * The device is one that only the worker writes to: beside that file, in one with .diskstats after its
  * name, is its line of /proc/diskstats, which begins as HARMFUL_DEVICE says.
@@ -123,8 +124,15 @@ is_worker(void)
 int
 sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 {
+	static unsigned int calls = 0;
+
 	if (control && is_worker())
 	{
+		if (control->fault == 'i' && calls++ % 2 == 0)
+		{
+			errno = EINTR;
+			return -1;
+		}
 		control->started_ns = now_ns();
 		count_written(length);
 	}

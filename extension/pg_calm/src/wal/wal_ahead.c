@@ -135,7 +135,7 @@ wal_ahead_written(int fd, off_t offset, ssize_t length)
 		return true;
 	/* nobody else would tell of an error of this call */
 	if (sync_file_range(fd, offset, length, SYNC_FILE_RANGE_WRITE) != 0 && errno != ENOSYS &&
-	    errno != EOPNOTSUPP && errno != EPERM)
+	    errno != EOPNOTSUPP && errno != EPERM && errno != EINTR)
 		return false;
 	now = monotonic_ns();
 	until = now + (uint64) (length / bytes_per_second * 1e9);

@@ -85,12 +85,13 @@ static double pace_bytes = 0;      /* likewise */
 static bool
 sync_range(OpenFile *open, off_t offset, off_t length, unsigned int flags, const char *what)
 {
-	int error = 0;
+	int error;
 	bool refused;
 
 	error_latch_begin(&calm_shared->error_latch, open->device, open->inode);
-	if (sync_file_range(open->fd, offset, length, flags) != 0)
-		error = errno;
+	do /* a signal is no error: as fd.c, pg_flush_data, since 17 */
+		error = sync_file_range(open->fd, offset, length, flags) == 0 ? 0 : errno;
+	while (error == EINTR);
 	/* then it has written nothing, and seen no error; a wait can fail with one that a device reported */
 	refused = flags == SYNC_FILE_RANGE_WRITE &&
 	          (error == ENOSYS || error == EOPNOTSUPP || error == EPERM);

@@ -37,12 +37,10 @@ static void
 tell_not_opened(const char *path)
 {
 	static uint64 told_ms = 0;
-	int error = errno;
 
 	if (told_ms != 0 && monotonic_ms() < told_ms + TELL_MS)
 		return;
 	told_ms = monotonic_ms();
-	errno = error;
 	ereport(LOG,
 	        (errcode_for_file_access(), errmsg("pg_calm: could not open file \"%s\": %m", path),
 	         errdetail("What is unflushed of it is left to the next fsync.")));
