@@ -407,7 +407,7 @@ flush_advance(void)
 	uint32 started = 0;
 
 	/* with nothing to start, wait: or files stay open, and we would poll for ever */
-	confirm(job.open == NULL);
+	confirm(job.open == NULL || flush_policy.rests);
 	while (job.open)
 	{
 		BridgeRun *run;
