@@ -180,13 +180,13 @@
 #endif
 
 /*
- * A lock on a buffer's contents with which it may be written, if nobody has one against it.  Since
- * 19 a share lock is not enough, and there is none between it and an exclusive one that is not
- * waited for.  The state of a buffer has 64 bits since then.
+ * A lock on a buffer's contents with which it may be written, and read meanwhile, if nobody has one
+ * against it.  Since 19 a share lock is not enough, and the one that is, is waited for, as the
+ * background writer does.  The state of a buffer has 64 bits since then.
  */
 #if PG_VERSION_NUM >= 190000
 #define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u64(&(descriptor)->state)
-#define CALM_LOCK_BUFFER_TO_WRITE(buffer) ConditionalLockBuffer(buffer)
+#define CALM_LOCK_BUFFER_TO_WRITE(buffer) (LockBuffer((buffer), BUFFER_LOCK_SHARE_EXCLUSIVE), true)
 #else
 #define CALM_BUFFER_STATE(descriptor) pg_atomic_read_u32(&(descriptor)->state)
 #define CALM_LOCK_BUFFER_TO_WRITE(buffer)                                                          \

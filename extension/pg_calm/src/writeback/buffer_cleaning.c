@@ -81,7 +81,7 @@ write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer)
 
 /*
  * Write those of a relation's blocks that are dirty in shared buffers, and return their number.
- * Leaves out what would have to wait: pages locked by others, or whose WAL is not flushed yet.
+ * Leaves out what would have to wait: pages locked by others (up to 18), or whose WAL is not flushed.
  * For the cleaner.  A failed write is an ERROR, as in the server's own writing.
  */
 uint32
