@@ -194,11 +194,13 @@
 	                         LW_SHARED)
 #endif
 
-/* CLUSTER, which is a form of REPACK since 19 */
+/* CLUSTER, which is a form of REPACK since 19; and slots, of which that has its own behind the others */
 #if PG_VERSION_NUM >= 190000
 #define CALM_CLUSTER_STATEMENT T_RepackStmt
+#define CALM_MAX_SLOTS (max_replication_slots + max_repack_replication_slots)
 #else
 #define CALM_CLUSTER_STATEMENT T_ClusterStmt
+#define CALM_MAX_SLOTS max_replication_slots
 #endif
 
 /* Whether a name is that of a relation's file, and of which fork; what else it tells differs since 17 */

@@ -75,7 +75,7 @@ has_readers(void)
 		if (WalSndCtl->walsnds[i].pid != 0)
 			return true;
 	}
-	for (int i = 0; i < max_replication_slots; i++)
+	for (int i = 0; i < CALM_MAX_SLOTS; i++)
 	{
 		if (ReplicationSlotCtl->replication_slots[i].in_use)
 			return true;
