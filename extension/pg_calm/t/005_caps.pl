@@ -214,6 +214,9 @@ expect_caps(
 		symlink('../../devices/disk', "$root/sys/dev/block/88:0") or die $!;
 	});
 
+expect_caps('4 GiB in one request are not none', 'none none 4194304',
+	{ "sys/dev/block/$device/queue/max_sectors_kb" => "4194304\n" });
+
 # --- picked up while running, and overruled by settings
 
 my %changing = (

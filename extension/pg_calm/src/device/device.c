@@ -453,7 +453,7 @@ detect_io_size(const DeviceSet *set)
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb",
 		         set->device[i].major, set->device[i].minor);
 		if (scan_host_file(path, "%u", &kilobytes) == 1 && kilobytes >= BLCKSZ / 1024)
-			result = Min(result, kilobytes * 1024);
+			result = Min(result, Min(kilobytes, MAX_IO_SIZE / 1024) * 1024);
 	}
 	return result;
 }
