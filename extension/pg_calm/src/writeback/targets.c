@@ -192,7 +192,7 @@ targets_tick(uint64 now_ms)
 {
 	StopEstimate stop = {.seconds = NAN};
 
-	if (calm_stop_target > 0 || calm_recovery_target > 0)
+	if (calm_mode == CALM_MODE_ON && (calm_stop_target > 0 || calm_recovery_target > 0))
 		stop_estimate(&stop);
 	request_checkpoint(&stop, now_ms);
 	return clean_for_stop(&stop, now_ms);
