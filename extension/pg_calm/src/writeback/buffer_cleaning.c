@@ -96,6 +96,7 @@ buffer_cleaning_write(const RelationFile *file, uint32 first, uint32 count)
 
 		if (is_dirty(file, block, &buffer) && write_buffer(file, block, buffer))
 			written++;
+		CHECK_FOR_INTERRUPTS(); /* who drops a database waits for us to hear of it */
 	}
 	return written;
 }

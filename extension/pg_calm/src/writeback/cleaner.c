@@ -210,7 +210,6 @@ serve_requests(void)
 		 */
 		(void) pg_atomic_compare_exchange_u32(&region->state, &asked, REGION_CLEANED);
 		any = true;
-		CHECK_FOR_INTERRUPTS();
 	}
 	return any;
 }
