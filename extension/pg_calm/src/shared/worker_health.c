@@ -40,7 +40,7 @@ void
 background_begin(void)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGINT, SIG_IGN); /* there is no query to cancel */
+	(void) signal(SIGINT, SIG_IGN); /* there is no query to cancel */
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 }
