@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -54,6 +55,13 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     refused(&["record", "--dir", dir, "--export", dir], &["--export", "is there already"]);
     let none = pgcalm(&["incidents", "--dir", dir]);
     assert!(none.status.success() && String::from_utf8_lossy(&none.stdout).contains("Nothing stalled."), "{none:?}");
+    // What another user may not read is not said to be none.
+    let program = directory.path().parent().unwrap().join(format!("pgcalm-record-{}", std::process::id()));
+    fs::copy(PGCALM, &program).unwrap();
+    let mut command = Command::new(&program);
+    let said = programs::refused(command.args(["incidents", "--dir", dir]).uid(65_534).gid(65_534).current_dir("/"), 3);
+    fs::remove_file(&program).unwrap();
+    assert!(said.contains("may not be read by this user"), "{said}");
     // A file of something else is not written over.
     fs::write(directory.path().join(FILE), "mine").unwrap();
     refused(&["incidents", "--dir", dir], &["is no record of pgcalm"]);
