@@ -91,7 +91,7 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Counters, Identity, Instance, Reachability};
+    use crate::model::{Counters, Identity, Instance, Reachability, Replication, WalReceiver};
 
     fn host() -> Arc<Host> {
         Arc::new(Host {
@@ -138,5 +138,13 @@ mod tests {
     fn what_is_not_known_has_no_line() {
         let text = openmetrics(&host());
         assert!(!text.contains("pgcalm_connections"));
+        for (status, value) in [("streaming", Some("1.0")), ("stopping", Some("0.0")), ("hidden", None)] {
+            let receiver = Some(WalReceiver { status: Some(status.to_string()), ..WalReceiver::default() });
+            let replication = Some(Replication { receiver, ..Replication::default() });
+            let instances = vec![Instance { replication, ..Instance::default() }];
+            let text = openmetrics(&Arc::new(Host { instances, ..Host::default() }));
+            let line = text.lines().find_map(|line| line.strip_prefix("pgcalm_receiver_up{server=\"\"} "));
+            assert_eq!(line, value, "{status}");
+        }
     }
 }
