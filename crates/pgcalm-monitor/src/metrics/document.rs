@@ -94,6 +94,16 @@ fn dashboard_and_rules_name_metrics_that_there_are() {
 }
 
 #[test]
+fn rules_name_states_that_there_are() {
+    let metric = table().find(|metric| metric.name == "pgcalm_module_degraded_state").unwrap();
+    let rules = std::fs::read_to_string(docs().join("dashboards/alerts.yml")).unwrap();
+    for selector in rules.split("pgcalm_module_degraded_state{state").skip(1) {
+        let states = selector.split('"').nth(1).unwrap().split('|');
+        states.for_each(|state| assert!(metric.help.contains(state), "{state}"));
+    }
+}
+
+#[test]
 fn each_alert_rule_has_a_unit_test() {
     let read = |name: &str| std::fs::read_to_string(docs().join("dashboards").join(name)).unwrap();
     let tests = read("alerts_test.yml");
