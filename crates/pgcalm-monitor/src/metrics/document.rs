@@ -10,8 +10,8 @@ use crate::metrics::{Kind, Metric, Read, SERVER, table};
 const HEAD: &str = "# Metrics of `pgcalm export`
 
 What [`pgcalm export`](../operate/monitoring.md) gives, in OpenMetrics 1.0. A metric that can't be read has no line: `pgcalm_missing` says
-what is missing. `server` names the instance: its port, with a directory appended where several have that port, or `HOST:PORT`
-of a connection string. (`instance` is Prometheus's own label for what it scrapes.) All labels are bounded: no
+what is missing. `server` names the instance: its port, with a directory appended where several have that port (and a
+container's host name before it), or `HOST:PORT` of a connection string. (`instance` is Prometheus's own label for what it scrapes.) All labels are bounded: no
 metric has a query, a user, a database, or a name of a standby or slot.
 
 | metric | type | labels | meaning |
