@@ -1,6 +1,7 @@
 //! `pgcalm ready-to-stop` on a real server. Needs root (to become the server's user) and PostgreSQL with pg_buffercache; says so and
 //! passes otherwise.
 
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -97,15 +98,19 @@ fn of_a_host_that_is_not_seen_nothing_is_taken_for_flushed_before_a_checkpoint_h
     let data = programs.directory().join("data");
     programs.initdb(&data, &[]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let settings = "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1";
-    let server = Launch { port, settings: settings.to_string(), ..Launch::new(&programs, &data) }.start();
+    let mut launch = Launch::new(&programs, &data);
+    launch.port = port;
+    launch.settings =
+        "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1".to_string();
+    let _server = launch.start();
     let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    let command =
-        command.args(["ready-to-stop", "--connect", &conninfo, "--iops", "100", "--within", "366d", "--json"]);
-    let output = command.uid(65_534).gid(65_534).env("HOME", "/nonexistent").output().unwrap();
+    // Where the build is, that user may not go.
+    let program = programs.directory().join("pgcalm");
+    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["ready-to-stop", "--connect", &conninfo, "--iops", "100", "--within", "366d", "--json"]);
+    let output = command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report = report(&output);
     assert!(report.checkpoints > 0 && report.unflushed_bytes.is_some(), "{report:?}");
-    drop(server);
 }
