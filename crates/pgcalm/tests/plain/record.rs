@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -64,6 +65,7 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     if !need::met("record of another user", &[need::ROOT]) {
         return;
     }
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let program = directory.path().parent().unwrap().join(format!("pgcalm-record-{}", std::process::id()));
     fs::copy(PGCALM, &program).unwrap();
     let mut command = Command::new(&program);
