@@ -1,6 +1,7 @@
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 use pgcalm_host::replacement::Replacement;
@@ -14,6 +15,9 @@ const PART: usize = 256 << 10;
 
 /// The largest timeline history that is read: 100,000 timelines, and far from memory's end.
 const LARGEST_HISTORY: u64 = 16 << 20;
+
+/// A file that ends early, and that nobody has written to for so long, is no copy that goes on.
+const COPIED_FOR: Duration = Duration::from_secs(600);
 
 /// How often the archive is looked through for a file that arrives meanwhile.
 const LOOKS: usize = 3;
@@ -64,8 +68,23 @@ enum Tried {
     Absent,
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
+    /// It ends early, and a standby asks: it may be written under its own name, as `cp` does. The server waits for such a file, too
+    /// (`RestoreArchivedFile`, xlogarchive.c).
+    Unfinished(String),
     /// It is restored; whether without a checksum.
     Restored(bool),
+}
+
+/// What is wrong with a file's content, and whether that is no more than its early end.
+struct Damage {
+    reason: String,
+    is_cut_off: bool,
+}
+
+impl From<String> for Damage {
+    fn from(reason: String) -> Self {
+        Self { reason, is_cut_off: false }
+    }
 }
 
 /// The cluster that asks, as far as it is known.
@@ -109,8 +128,8 @@ pub fn restore(request: &Request) -> Result<Outcome, Failure> {
         ))
     })?;
     for _ in 0..LOOKS {
-        if let Some(restored) = from_forms(request, name, target, cluster)? {
-            return Ok(Outcome::Restored(restored));
+        if let Some(outcome) = from_forms(request, name, target, cluster)? {
+            return Ok(outcome);
         }
         return match remains::find(archive, file, name, cluster.system)? {
             Some(Remains::Arrived) => continue,
@@ -136,17 +155,25 @@ fn from_forms(
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<Option<Restored>, Failure> {
-    let mut damaged = Vec::new();
+) -> Result<Option<Outcome>, Failure> {
+    let (mut damaged, mut unfinished) = (Vec::new(), None);
     for form in Form::ALL {
         let source = form.place(&request.archive, &request.file);
         match from_form(&source, name, target, cluster)? {
             Tried::Absent => {}
-            Tried::Restored(unchecked) => return Ok(Some(Restored { source, unchecked, damaged })),
+            Tried::Restored(unchecked) => {
+                return Ok(Some(Outcome::Restored(Restored { source, unchecked, damaged })));
+            }
+            Tried::Unfinished(reason) => {
+                unfinished = Some(format!("{} is not in the archive yet: {} {reason}", request.file, source.display()));
+            }
             Tried::Unusable(reason) => damaged.push(format!("{}: {reason}", source.display())),
         }
     }
-    damaged.into_iter().next().map_or(Ok(None), |reason| Err(Failure::Host(reason)))
+    match damaged.into_iter().next() {
+        Some(reason) => Err(Failure::Host(reason)),
+        None => Ok(unfinished.map(Outcome::Absent)),
+    }
 }
 
 /// Opens a file of the archive and copies it. A link that leads nowhere is there.
@@ -154,8 +181,11 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
     match Stored::open(source) {
         Ok(stored) => Ok(match copy(stored, source, name, target, cluster)? {
             Ok(unchecked) => Tried::Restored(unchecked),
-            Err(damage) => Tried::Unusable(format!(
-                "{damage}; restore this file from another copy of the archive, or end recovery before it with \
+            Err(Damage { reason, is_cut_off }) if is_cut_off && cluster.is_standby && may_go_on(source) => {
+                Tried::Unfinished(reason)
+            }
+            Err(Damage { reason, .. }) => Tried::Unusable(format!(
+                "{reason}; restore this file from another copy of the archive, or end recovery before it with \
                  recovery_target_lsn"
             )),
         }),
@@ -179,7 +209,7 @@ fn copy(
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<Result<bool, String>, Failure> {
+) -> Result<Result<bool, Damage>, Failure> {
     let mut output = target.map(Output::create).transpose()?;
     let mut check = SegmentCheck::new(name, cluster.system);
     let mut history = Vec::new();
@@ -191,15 +221,18 @@ fn copy(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.raw_os_error().is_some() => return Err(failed("read", source, error)),
             // Anything else that a decoder says is about the file's content.
-            Err(error) => return Ok(Err(format!("does not decompress: {error}"))),
+            Err(error) => {
+                let is_cut_off = error.kind() == io::ErrorKind::UnexpectedEof;
+                return Ok(Err(Damage { reason: format!("does not decompress: {error}"), is_cut_off }));
+            }
         };
         let bytes = &part[..length];
         if let Some(Err(reason)) = check.as_mut().map(|check| check.take(bytes)) {
-            return Ok(Err(reason));
+            return Ok(Err(reason.into()));
         }
         if let FileName::History { .. } = name {
             if history.len() as u64 + length as u64 > LARGEST_HISTORY {
-                return Ok(Err("is too large for a timeline history".to_string()));
+                return Ok(Err("is too large for a timeline history".to_string().into()));
             }
             history.extend_from_slice(bytes);
         }
@@ -208,17 +241,23 @@ fn copy(
         }
     }
     if let Some(Err(reason)) = check.map(SegmentCheck::finish) {
-        return Ok(Err(reason));
+        return Ok(Err(Damage { reason, is_cut_off: true }));
     }
     if let FileName::History { timeline } = name
         && let Some(reason) = history::complaint(timeline, &history)
     {
-        return Ok(Err(reason));
+        return Ok(Err(reason.into()));
     }
     if let Some(output) = output {
         output.finish()?;
     }
     Ok(Ok(stored.lacks_checksum()))
+}
+
+/// Whether somebody may be writing it. A clock that is behind that of the archive's host tells nothing.
+fn may_go_on(source: &Path) -> bool {
+    let written = fs::metadata(source).and_then(|found| found.modified());
+    written.is_ok_and(|time| time.elapsed().map_or(true, |age| age < COPIED_FOR))
 }
 
 /// A file that could not be read or written.

@@ -52,8 +52,9 @@ pub struct Report {
     pub first_stop_seconds: f64,
     /// Dirty shared buffers; null if nobody counts them.
     pub dirty_buffers: Option<u64>,
-    /// Page cache that waits to be written, of others on the host, too; nothing of a server on another host. `measured` does not need it.
-    pub unflushed_bytes: u64,
+    /// Page cache that waits to be written, of others on the host, too. Of a server whose host is not seen it is what was written
+    /// since a checkpoint that was asked for, and null until one has ended: then it is not ready. `measured` does not need it.
+    pub unflushed_bytes: Option<u64>,
     /// Spread checkpoints that were asked for and have ended.
     pub checkpoints: u32,
     /// Time that went by.
@@ -65,9 +66,10 @@ impl Report {
     pub fn text(&self) -> String {
         let dirty = self.dirty_buffers.map_or("unknown".to_string(), |buffers| buffers.to_string());
         // pg_calm knows what is the server's own of the page cache, and has it in its figure.
-        let unflushed = match self.basis == Basis::Measured.name() {
-            true => String::new(),
-            false => format!(", {} unflushed", words::size(self.unflushed_bytes)),
+        let unflushed = match self.unflushed_bytes {
+            _ if self.basis == Basis::Measured.name() => String::new(),
+            Some(bytes) => format!(", {} unflushed", words::size(bytes)),
+            None => ", unflushed unknown".to_string(),
         };
         format!(
             "a fast stop would take {} ({}): dirty buffers {dirty}{unflushed}",
@@ -93,7 +95,7 @@ pub fn run(
     let mut said = began;
     let mut flush: Option<Flush> = None;
     while !report.ready && began.elapsed() < options.timeout {
-        if report.basis == Basis::UpperBound.name() {
+        if report.basis == Basis::UpperBound.name() && report.stop_seconds > report.within_seconds {
             anyhow::bail!(Failure::Host(
                 "how many shared buffers are dirty is not known: CREATE EXTENSION pg_buffercache in the database that is connected to, and \
                  a role that is a member of pg_monitor; or pg_calm"
@@ -138,6 +140,8 @@ struct Look<'a> {
     limit: Option<String>,
     /// Whether the host's page cache is this server's.
     is_local: bool,
+    /// Page cache that waits to be written, if anything tells.
+    unflushed: Option<u64>,
     synced: Option<Synced>,
 }
 
@@ -166,6 +170,7 @@ impl<'a> Look<'a> {
             amounts,
             limit,
             is_local: facts.host.is_some(),
+            unflushed: facts.host.and_then(|host| host.unflushed_bytes),
             synced: None,
         })
     }
@@ -174,13 +179,14 @@ impl<'a> Look<'a> {
         self.amounts = Amounts::read(&mut self.client, self.version).context("what a stop would have to write")?;
         self.pending.told_seconds = self.amounts.stop_seconds;
         self.pending.dirty_buffers = self.amounts.dirty_buffers;
-        let seen = host::unflushed(self.root, self.limit.as_deref()).filter(|_| self.is_local).unwrap_or(0);
-        let at_most = self.synced.as_ref().map_or(u64::MAX, |synced| {
+        let seen = host::unflushed(self.root, self.limit.as_deref()).filter(|_| self.is_local);
+        let at_most = self.synced.as_ref().map(|synced| {
             let others = self.amounts.other_writes.saturating_sub(synced.others);
             let checkpointer = self.amounts.checkpointer_writes.saturating_sub(synced.checkpointer);
             (others + checkpointer) * self.pending.block_bytes
         });
-        self.pending.unflushed_bytes = seen.min(at_most);
+        self.unflushed = seen.into_iter().chain(at_most).min();
+        self.pending.unflushed_bytes = self.unflushed.unwrap_or(0);
         Ok(())
     }
 
@@ -192,9 +198,10 @@ impl<'a> Look<'a> {
         };
         report.stop_seconds = seconds;
         report.basis = basis.name().to_string();
-        report.ready = seconds <= report.within_seconds;
+        let is_known = basis == Basis::Measured || self.unflushed.is_some();
+        report.ready = is_known && seconds <= report.within_seconds;
         report.dirty_buffers = self.pending.dirty_buffers;
-        report.unflushed_bytes = self.pending.unflushed_bytes;
+        report.unflushed_bytes = self.unflushed;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use pgcalm_host::HostRoot;
 use pgcalm_postgres::Address;
 
 use crate::history::{History, HistoryLimits};
-use crate::model::{Host, IncidentCount, Missing, Subject};
+use crate::model::{Host, IncidentCount, Missing, Reachability, Subject};
 
 mod assembler;
 mod watched;
@@ -156,8 +156,11 @@ impl Shared {
     }
 }
 
+/// A server that has not answered yet is looked at again after this time, however long the interval is.
+const SOON: Duration = Duration::from_secs(1);
+
 fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
-    let mut next = Instant::now() + options.interval;
+    let mut next = Instant::now() + options.interval.min(SOON);
     loop {
         let pause = next.saturating_duration_since(Instant::now());
         let state = shared.lock();
@@ -179,6 +182,9 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
                 ..Host::default()
             },
         };
+        if host.instances.iter().any(|instance| instance.reachability == Reachability::Connecting) {
+            next = next.min(Instant::now() + SOON);
+        }
         if options.history.is_some() {
             // Nothing but a lack of memory keeps a sample out.
             let _ = shared.history.push(&host);

@@ -38,6 +38,15 @@ fn wait_for(monitor: &Monitor, servers: &Servers, name: &str, condition: impl Fn
 }
 
 #[test]
+fn a_long_interval_keeps_nobody_waiting_for_the_first_answer() {
+    let interval = Duration::from_secs(3600);
+    let options = Options { interval, ..options(&["host=127.0.0.1 port=1 user=none".to_string()]) };
+    let monitor = Monitor::start(options).unwrap();
+    let told = monitor.wait_for(PATIENCE, |host| host.instances[0].reachability != Reachability::Connecting);
+    assert!(told.is_some());
+}
+
+#[test]
 fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
     let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     // As Debian has it: root is let in as the OS user of the server only.

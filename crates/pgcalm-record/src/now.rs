@@ -19,7 +19,7 @@ pub fn sentences(host: &Host, directory: &Path) -> String {
     let read = Reader::open(directory).and_then(|reader| reader.incidents(host.time_ms.saturating_sub(DAY_MS)));
     let (day, worst) = match &read {
         Ok(incidents) => last_day(incidents),
-        Err(_) if !file_of(directory).exists() => {
+        Err(_) if file_of(directory).try_exists().is_ok_and(|there| !there) => {
             ("Nothing is recorded, so what stalled in the last day is not known.".to_string(), None)
         }
         Err(error) => (format!("What stalled in the last day can't be told: {error}."), None),

@@ -8,6 +8,8 @@ mod read;
 mod sample;
 mod write;
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -59,8 +61,16 @@ pub fn file_of(path: &Path) -> PathBuf {
 
 /// Opens what is there to be read, and checks that it is a record.
 fn open_to_read(path: &Path) -> anyhow::Result<Connection> {
-    if !path.exists() {
-        return Err(refused(path, "no record is there; pgcalm record makes one, and --dir names where"));
+    match File::open(path).map_err(|error| error.kind()) {
+        Err(ErrorKind::NotFound) => {
+            return Err(refused(path, "no record is there; pgcalm record makes one, and --dir names where"));
+        }
+        Err(ErrorKind::PermissionDenied) => {
+            return Err(
+                Failure::Host(format!("{}: may not be read by this user; run it as root", path.display())).into()
+            );
+        }
+        _ => {}
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags).and_then(|connection| {

@@ -143,7 +143,7 @@ pub struct Once {
 ///
 /// As [`live`], except that no terminal is needed.
 pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::Result<Once> {
-    let is_named = !options.monitor.connect.is_empty();
+    let option = if options.monitor.connect.is_empty() { "--instance" } else { "--connect" };
     let end = Instant::now() + PATIENCE + 2 * options.monitor.interval;
     let mut session = Session::start(options)?;
     session.look();
@@ -157,11 +157,13 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
     }
     let mut text = String::new();
     session.show(|scene| text = once::text(scene, width));
-    let unanswered = session.is_live().then(|| unanswered(&session.latest, is_named)).flatten();
+    let unanswered =
+        session.is_live().then(|| unanswered(&session.latest, option, session.state.instance.as_deref())).flatten();
     Ok(Once { text, unanswered })
 }
 
-fn unanswered(host: &Host, is_named: bool) -> Option<Failure> {
+/// All servers that were named are meant by `--connect`, the one of this name by `--instance`.
+fn unanswered(host: &Host, option: &str, chosen: Option<&str>) -> Option<Failure> {
     if host.instances.is_empty() {
         return Some(Failure::Unreachable(
             "no server was found on this host; --connect names one elsewhere".to_string(),
@@ -170,11 +172,12 @@ fn unanswered(host: &Host, is_named: bool) -> Option<Failure> {
     let silent: Vec<&str> = host
         .instances
         .iter()
-        .filter(|instance| is_named && instance.reachability != Reachability::Reachable)
+        .filter(|instance| instance.reachability != Reachability::Reachable)
         .map(|instance| instance.identity.name.as_str())
+        .filter(|name| option == "--connect" || chosen == Some(*name))
         .collect();
     (!silent.is_empty())
-        .then(|| Failure::Unreachable(format!("--connect: no answer from {}; the picture says why", silent.join(", "))))
+        .then(|| Failure::Unreachable(format!("{option}: no answer from {}; the picture says why", silent.join(", "))))
 }
 
 /// Whether each server has answered twice, so that there are rates, or is known not to answer.

@@ -37,15 +37,26 @@ impl Cluster {
             let mut client = wanted
                 .connect(root, &caller)
                 .context("find the running server (--data-directory names one that is down)")?;
-            let row = client.query_one("SELECT current_setting('data_directory', true)", &[]);
-            let name: Option<String> = row.context("ask for the data directory")?.try_get(0)?;
+            let row = client.query_one(
+                "SELECT (SELECT setting FROM pg_settings WHERE name = 'data_directory'), system_identifier FROM pg_control_system()",
+                &[],
+            );
+            let row = row.context("ask for the data directory")?;
+            let name: Option<String> = row.try_get(0)?;
             let Some(name) = name else {
                 anyhow::bail!(Failure::Host(
                     "this role may not see the data directory: give --data-directory, or connect as a member of pg_monitor"
                         .to_string(),
                 ));
             };
-            return Self::open(&PathBuf::from(name), Ok(client));
+            let cluster = Self::open(&PathBuf::from(name), Ok(client))?;
+            if cluster.system_identifier != row.try_get::<_, i64>(1)? as u64 {
+                anyhow::bail!(Failure::Host(format!(
+                    "{}: is of another cluster than the server that was asked; run this on the server's host",
+                    cluster.data.display()
+                )));
+            }
+            return Ok(cluster);
         };
         let name = data.to_string_lossy();
         let client = Wanted { connect: None, instance: Some(&name) }.connect(root, &caller);

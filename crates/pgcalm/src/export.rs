@@ -41,10 +41,17 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<()> {
 }
 
 /// Counts the incidents of a record. It is opened at each sample: a recorder may begin it later, or anew, and a connection that stays
-/// open would keep the recorder's log from being emptied.
+/// open would keep the recorder's log from being emptied. Why there is nothing to be counted is said once for each reason.
 fn incidents(directory: PathBuf) -> IncidentSource {
+    let said = Mutex::new(String::new());
     IncidentSource(Arc::new(move || {
         let counted = Reader::open(&directory).and_then(|reader| reader.counts());
+        let problem = counted.as_ref().err().map_or_else(String::new, ToString::to_string);
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        if problem != *said && !problem.is_empty() {
+            output::say(&format!("pgcalm export: --record {problem}"));
+        }
+        *said = problem;
         counted.unwrap_or_default()
     }))
 }

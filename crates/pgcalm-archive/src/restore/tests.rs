@@ -268,6 +268,22 @@ fn only_a_standby_waits_for_what_is_not_finished() {
 }
 
 #[test]
+fn a_standby_waits_for_a_copy_that_goes_on_and_not_for_one_that_was_cut_off() {
+    let bytes = noisy_segment();
+    for (suffix, stored) in checksummed(&bytes).into_iter().chain([("", bytes.clone())]) {
+        let cluster = Site::new();
+        let source = cluster.archive(&format!("{NAME}{suffix}"), &stored[..stored.len() / 2]);
+        assert!(is_damaged(&cluster.restore(NAME)), "{suffix}");
+        fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
+        let outcome = cluster.outcome(NAME);
+        assert!(matches!(&outcome, Ok(Outcome::Absent(text)) if text.contains("yet: ")), "{suffix}: {outcome:?}");
+        let then = std::time::SystemTime::now() - 2 * COPIED_FOR;
+        fs::File::options().write(true).open(&source).unwrap().set_modified(then).unwrap();
+        assert!(is_damaged(&cluster.restore(NAME)), "{suffix}");
+    }
+}
+
+#[test]
 fn a_link_that_leads_nowhere_is_passed_over_for_a_good_form() {
     let cluster = Site::new();
     let link = cluster.dir.path().join("archive").join(NAME);

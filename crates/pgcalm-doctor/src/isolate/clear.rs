@@ -52,8 +52,12 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
         Ok(instance) => {
             let postmaster = &instance.postmaster;
             let now = |state: &&State| (state.pid, state.start_ticks) == (postmaster.pid, postmaster.start_ticks);
-            // Else what is left of before the server was restarted.
-            let before = |state: &&State| state.data_directory == instance.data_directory;
+            // Else what is left of before the server was restarted; one that runs is another's, as in containers.
+            let runs = |state: &State| {
+                let mut table = inventory.table.iter();
+                table.any(|process| (process.pid, process.start_ticks) == (state.pid, state.start_ticks))
+            };
+            let before = |state: &&State| state.data_directory == instance.data_directory && !runs(state);
             states.iter().find(now).or_else(|| states.iter().find(before))
         }
         Err(_) => states.iter().find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),

@@ -33,19 +33,22 @@ pub(super) fn permanent(
             }
         }
         Version::V1 => {
+            // A command that is not there would keep the server from starting.
+            let program = std::env::current_exe().map_or("/usr/bin/pgcalm".into(), |path| path.display().to_string());
+            let program = quoted(&program);
             // systemd applies IO*BandwidthMax to v1, but not IO*IOPSMax (systemd.resource-control(5)).
             let options: Vec<String> = settings
                 .iter()
                 .filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?)))
                 .collect();
             lines.push(format!(
-                "ExecStartPost=+/usr/local/bin/pgcalm isolate set --apply --yes --instance {} --device {} {}",
+                "ExecStartPost=+{program} isolate set --apply --yes --instance {} --device {} {}",
                 quoted(&data_directory.display().to_string()),
                 quoted(&node.display().to_string()),
                 options.join(" ")
             ));
             lines.push(format!(
-                "ExecStopPost=+/usr/local/bin/pgcalm isolate clear --apply --yes --instance {}",
+                "ExecStopPost=+{program} isolate clear --apply --yes --instance {}",
                 quoted(&data_directory.display().to_string()),
             ));
         }
@@ -102,5 +105,7 @@ mod tests {
                 .ends_with("isolate set --apply --yes --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"),
             "{lines:?}"
         );
+        let program = format!("Post=+\"{}\" isolate ", std::env::current_exe().unwrap().display());
+        assert!(lines[2..].iter().all(|line| line.contains(&program)), "{lines:?}");
     }
 }

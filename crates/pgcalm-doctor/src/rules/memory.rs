@@ -8,13 +8,20 @@ use crate::words;
 /// Fewer written buffers than this tell nothing about who writes: 78 MB of 8 kB pages.
 const ENOUGH_WRITES: u64 = 10_000;
 
+/// What VACUUM takes at most before PostgreSQL 17, whatever it may (`MaxAllocSize`).
+const MOST_OF_VACUUM: u64 = 1 << 30;
+
 /// What the server will touch in any case does not fit.
 pub(super) fn too_small(facts: &Facts) -> Answer {
     read::instance(facts)?;
     let host = read::host(facts)?;
     let server = read::server(facts)?;
     let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
-    let maintenance = read::bytes(server, "maintenance_work_mem")?.unwrap_or(0);
+    let own = read::bytes(server, "autovacuum_work_mem").ok().flatten();
+    let mut vacuum = own.or(read::bytes(server, "maintenance_work_mem")?).unwrap_or(0);
+    if server.version_num < 170_000 {
+        vacuum = vacuum.min(MOST_OF_VACUUM);
+    }
     let workers = read::number(server, "autovacuum_max_workers")? as u64;
     let known = host.memory_limit.there();
     let (limit, place) = match (known, host.memory_bytes) {
@@ -23,24 +30,22 @@ pub(super) fn too_small(facts: &Facts) -> Answer {
         (_, Some(memory)) => (memory, "/proc/meminfo"),
         (None, None) => return Err("the host's memory could not be read".into()),
     };
-    let need = buffers + maintenance * workers;
+    let need = buffers + vacuum * workers;
     if let (true, Err(why)) = (need <= limit, host.memory_limit.as_ref()) {
         return Err(why.clone());
     }
     when(need > limit, || {
-        Found::new(format!(
-            "shared_buffers of {} and {workers} autovacuum workers with maintenance_work_mem of {} come to {}; there are {} \
-             ({place})",
+        let found = Found::new(format!(
+            "shared_buffers of {} and {workers} autovacuum workers with {} each come to {}; there are {} ({place})",
             words::size(buffers),
-            words::size(maintenance),
+            words::size(vacuum),
             words::size(need),
             words::size(limit)
-        ))
-        .set(
-            server,
-            "shared_buffers",
-            words::setting_size(limit / 4),
-        )
+        ));
+        match limit / 4 {
+            quarter if quarter < buffers => found.set(server, "shared_buffers", words::setting_size(quarter)),
+            quarter => found.set(server, "autovacuum_work_mem", words::setting_size(quarter / workers.max(1))),
+        }
     })
 }
 

@@ -398,6 +398,19 @@ fn a_second_set_changes_the_group_that_is_there() {
 }
 
 #[test]
+fn limits_of_another_server_at_the_same_path_stay() {
+    let Some(host) = is_root().then(Host::v1) else { return };
+    host.set("70", "/dev/sda", false).unwrap();
+    host.process(80, 1, "7:blkio:/\n", "/srv/pg");
+    fs::remove_file(host.root.path("proc/80/root")).unwrap();
+    host.link("proc/80/root", "../../c2");
+    host.server("c2/srv/pg", 80, 5433);
+    let options = clear::Options { instance: Some("80".to_string()), plan: true };
+    let error = usage(clear::clear(&host.root, &options, &|| false));
+    assert!(error.contains("has no limits"), "{error}");
+}
+
+#[test]
 fn wrong_names_are_refused_with_the_way_out() {
     let host = Host::v1();
     let error = host.set("/srv/other", "/dev/sda", true).unwrap_err();

@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -142,7 +143,9 @@ fn answer<B>(request: Request<B>, lives: Arc<Lives>) -> impl Future<Output = Res
         _ => Some(text(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_string())),
     };
     let json = accepts(&request, JSON);
-    let server = request.uri().query().and_then(|query| query.strip_prefix("server=")).map(str::to_string);
+    // A name has slashes and colons, which clients may encode: one that is not found would be taken for gone.
+    let server = request.uri().query().and_then(|query| query.split('&').find_map(|one| one.strip_prefix("server=")));
+    let server = server.map(|name| percent_decode_str(name).decode_utf8_lossy().into_owned());
     async move {
         match response {
             Some(response) => Ok(response),
@@ -182,7 +185,8 @@ mod tests {
     use crate::{Monitor, Options};
 
     fn listener() -> Listener {
-        let monitor = Arc::new(Monitor::start(Options::default()).unwrap());
+        let connect = vec!["host=127.0.0.1 port=1 user=none".to_string()];
+        let monitor = Arc::new(Monitor::start(Options { connect, ..Options::default() }).unwrap());
         Listener::start("127.0.0.1:0".parse().unwrap(), &Arc::new(Lives::new(monitor, None))).unwrap()
     }
 
@@ -230,6 +234,8 @@ mod tests {
         assert!(none.starts_with("HTTP/1.1 503 ") && none.ends_with("no such server runs here\n"), "{none}");
         let json = get("/alive?server=nowhere", "application/json");
         assert!(json.ends_with("{\"alive\":false,\"servers\":[]}\n"), "{json}");
+        let encoded = get("/alive?x=1&server=127.0.0.1%3A1", "*/*");
+        assert!(encoded.contains("127.0.0.1:1: gone"), "{encoded}");
         assert!(get("/other", "*/*").starts_with("HTTP/1.1 404 "));
         let close = "Host: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         assert!(said(&listener, &format!("POST /metrics HTTP/1.1\r\n{close}")).starts_with("HTTP/1.1 405 "));

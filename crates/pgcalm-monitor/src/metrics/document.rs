@@ -10,8 +10,8 @@ use crate::metrics::{Kind, Metric, Read, SERVER, table};
 const HEAD: &str = "# Metrics of `pgcalm export`
 
 What [`pgcalm export`](../operate/monitoring.md) gives, in OpenMetrics 1.0. A metric that can't be read has no line: `pgcalm_missing` says
-what is missing. `server` names the instance: its port, with a directory appended where several have that port, or `HOST:PORT`
-of a connection string. (`instance` is Prometheus's own label for what it scrapes.) All labels are bounded: no
+what is missing. `server` names the instance: its port, with a directory appended where several have that port (and a
+container's host name before it), or `HOST:PORT` of a connection string. (`instance` is Prometheus's own label for what it scrapes.) All labels are bounded: no
 metric has a query, a user, a database, or a name of a standby or slot.
 
 | metric | type | labels | meaning |
@@ -90,6 +90,16 @@ fn dashboard_and_rules_name_metrics_that_there_are() {
         let unknown: Vec<&&str> = used.iter().filter(|word| !known.contains(**word)).collect();
         assert!(unknown.is_empty(), "docs/dashboards/{name} names {unknown:?}");
         assert!(used.len() >= least, "docs/dashboards/{name} names {used:?} only");
+    }
+}
+
+#[test]
+fn rules_name_states_that_there_are() {
+    let metric = table().find(|metric| metric.name == "pgcalm_module_degraded_state").unwrap();
+    let rules = std::fs::read_to_string(docs().join("dashboards/alerts.yml")).unwrap();
+    for selector in rules.split("pgcalm_module_degraded_state{state").skip(1) {
+        let states = selector.split('"').nth(1).unwrap().split('|');
+        states.for_each(|state| assert!(metric.help.contains(state), "{state}"));
     }
 }
 

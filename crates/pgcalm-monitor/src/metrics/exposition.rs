@@ -91,7 +91,7 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Counters, Identity, Instance, Reachability};
+    use crate::model::{Archive, ArchiveState, Counters, Identity, Instance, Reachability, Replication, WalReceiver};
 
     fn host() -> Arc<Host> {
         Arc::new(Host {
@@ -138,5 +138,27 @@ mod tests {
     fn what_is_not_known_has_no_line() {
         let text = openmetrics(&host());
         assert!(!text.contains("pgcalm_connections"));
+        for (status, value) in [("streaming", Some(1.0)), ("stopping", Some(0.0)), ("hidden", None)] {
+            let receiver = Some(WalReceiver { status: Some(status.to_string()), ..WalReceiver::default() });
+            let replication = Some(Replication { receiver, ..Replication::default() });
+            let instance = Instance { replication, ..Instance::default() };
+            assert_eq!(value_of("pgcalm_receiver_up", instance), value, "{status}");
+        }
+    }
+
+    fn value_of(name: &str, instance: Instance) -> Option<f64> {
+        let text = openmetrics(&Arc::new(Host { instances: vec![instance], ..Host::default() }));
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{{server=\"\"}} ")))?;
+        line.parse().ok()
+    }
+
+    /// The server keeps what it counted: of a former primary, and of one whose archiving was switched off.
+    #[test]
+    fn an_archive_that_is_off_does_not_fail() {
+        for (state, value) in [(ArchiveState::Off, 0.0), (ArchiveState::Other, 1.0)] {
+            let archive = Some(Archive { state, failing: true, ..Archive::default() });
+            let instance = Instance { archive, ..Instance::default() };
+            assert_eq!(value_of("pgcalm_archive_failing", instance), Some(value));
+        }
     }
 }

@@ -10,7 +10,7 @@ fn memory(host: &Host, value: fn(&Memory) -> Option<u64>) -> Option<u64> {
 metrics! {
     Gauge "pgcalm_up" []
         "Whether the instance answers: 1, or 0 if it can't be connected to or hangs. Absent until the first answer \
-         or failure"
+         or failure, and when one that was found on the host has ended"
         Instance |instance, points| match instance.reachability {
             Reachability::Connecting => {}
             Reachability::Reachable => points.add(&[], true),

@@ -106,7 +106,9 @@ metrics! {
         "On a standby: whether it streams WAL; 0 as well while it restores from an archive"
         Instance |instance, points| {
             let receiver = instance.replication.as_ref().and_then(|replication| replication.receiver.as_ref());
-            points.maybe(&[], receiver.map(|receiver| receiver.status.as_deref() == Some("streaming")));
+            let status = receiver.map(|receiver| receiver.status.as_deref());
+            let seen = status.filter(|status| *status != Some("hidden"));
+            points.maybe(&[], seen.map(|status| status == Some("streaming")));
         };
     Gauge "pgcalm_replay_lag_bytes" []
         "On a standby: WAL received and not replayed"

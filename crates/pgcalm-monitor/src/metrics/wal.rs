@@ -1,6 +1,7 @@
 //! WAL and its archiving.
 
 use crate::metrics::{Kind, Metric, Read};
+use crate::model::ArchiveState;
 
 metrics! {
     Counter "pgcalm_wal_position_bytes" []
@@ -16,8 +17,10 @@ metrics! {
         "Attempts to archive a WAL file that failed since statistics were reset"
         Instance |instance| instance.archive.as_ref().map(|archive| archive.failures);
     Gauge "pgcalm_archive_failing" []
-        "Whether the last attempt to archive a WAL file failed"
-        Instance |instance| instance.archive.as_ref().map(|archive| archive.failing);
+        "Whether the last attempt to archive a WAL file failed; 0 where nothing is archived"
+        Instance |instance| {
+            instance.archive.as_ref().map(|archive| archive.failing && archive.state != ArchiveState::Off)
+        };
     Gauge "pgcalm_archive_queue_files" []
         "WAL files that wait to be archived; absent where nothing is archived"
         Instance |instance| instance.archive.as_ref().and_then(|archive| archive.queue_files);

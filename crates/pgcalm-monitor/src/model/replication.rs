@@ -74,7 +74,8 @@ pub struct Slot {
 /// The receiving side of a standby.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WalReceiver {
-    /// Status of pg_stat_wal_receiver; `None` if no receiver runs, as when WAL comes from the archive.
+    /// Status of pg_stat_wal_receiver, `hidden` from a role that may not see it; `None` if no receiver runs, as when WAL comes from
+    /// the archive.
     pub status: Option<String>,
     /// WAL received and not replayed.
     pub replay_lag_bytes: Option<u64>,

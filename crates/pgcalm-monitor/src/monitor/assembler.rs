@@ -1,9 +1,10 @@
 //! Finds the instances to watch, and puts a sample together of what each and the host tell.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgcalm_host::Failure;
+use pgcalm_host::{Failure, HostRoot, process_file};
 
 use super::watched::Watched;
 use super::{IncidentSource, Options, Way, now_ms};
@@ -124,7 +125,7 @@ impl Assembler {
     fn look_around(&mut self) -> anyhow::Result<()> {
         // Known before processes are listed: a session that comes meanwhile is not among them.
         let known: Vec<Option<Facts>> = self.watched.iter().map(Watched::facts).collect();
-        let found = discovery::find(&self.options.root)?;
+        let mut found = discovery::find(&self.options.root)?;
         if !self.options.connect.is_empty() {
             for (watched, facts) in self.watched.iter_mut().zip(known) {
                 if let Some(facts) = facts {
@@ -136,6 +137,8 @@ impl Assembler {
         }
         self.hidden = found.hidden;
         self.watched.retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
+        // After a restart of this program they have the same names again.
+        found.servers.sort_by_cached_key(|server| (server.port, self.place(server)));
         for server in found.servers {
             if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == server.key) {
                 watched.host = server.instance;
@@ -154,16 +157,75 @@ impl Assembler {
         Ok(())
     }
 
-    /// A name that no other instance has had, and the same again after a restart.
-    fn name(&mut self, server: &discovery::Server) -> String {
-        let place = match (&server.instance, &server.key) {
-            (Some(instance), _) => instance.data_directory.display().to_string(),
+    /// What tells it from others of its port.
+    fn place(&self, server: &discovery::Server) -> String {
+        match (&server.instance, &server.key) {
+            (Some(instance), _) => {
+                let directory = instance.data_directory.display();
+                // Those of containers have port and directory in common.
+                let container = container(&self.options.root, instance.postmaster.pid);
+                container.map_or_else(|| directory.to_string(), |host| format!("{host}:{directory}"))
+            }
             (None, Key::Socket(directory, _)) => directory.display().to_string(),
             _ => String::new(),
-        };
+        }
+    }
+
+    /// A name that no other instance has had, and the same again after a restart.
+    fn name(&mut self, server: &discovery::Server) -> String {
+        let place = self.place(server);
         let port = server.port.map_or_else(|| "?".to_string(), |port| port.to_string());
         let taken: Vec<&String> = self.names.values().collect();
         let name = if taken.contains(&&port) { format!("{port}:{place}") } else { port };
-        self.names.entry((server.port, place)).or_insert(name).clone()
+        let name = self.names.entry((server.port, place)).or_insert(name).clone();
+        match &server.instance {
+            Some(instance) if self.watched.iter().any(|watched| watched.name == name) => {
+                format!("{name}:{}", instance.postmaster.pid)
+            }
+            _ => name,
+        }
+    }
+}
+
+/// The host name of the container that a process runs in, as far as that is not this process's own.
+fn container(root: &HostRoot, pid: i32) -> Option<String> {
+    let namespace = |process: &str| std::fs::read_link(root.path(format!("proc/{process}/ns/uts"))).ok();
+    if namespace("self") == namespace(&pid.to_string()) {
+        return None;
+    }
+    let name = process_file::read(root, pid, Path::new("/etc/hostname"))?.trim().to_string();
+    let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    Some(name).filter(|name| (1..=253).contains(&name.len()) && is_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use pgcalm_host::fake::FakeHost;
+
+    use super::*;
+
+    #[test]
+    fn servers_of_containers_have_names_of_their_own() {
+        let root = FakeHost::default();
+        root.link("proc/self/ns/uts", "uts:[1]");
+        for (pid, host) in [(70, "db-1"), (80, "db-2"), (90, "db-2")] {
+            let stat = format!("{pid} (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
+            root.put(format!("proc/{pid}/stat"), &stat);
+            root.put(format!("proc/{pid}/cmdline"), "/usr/bin/postgres\0-D\0/srv/pg");
+            root.put(format!("proc/{pid}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            root.put(format!("proc/{pid}/status"), &format!("Name:\tpostgres\nNSpid:\t{pid}\t1\n"));
+            root.link(format!("proc/{pid}/cwd"), "/srv/pg");
+            root.link(format!("proc/{pid}/root"), format!("../../{pid}"));
+            root.link(format!("proc/{pid}/ns/uts"), format!("uts:[{pid}]"));
+            root.put(format!("{pid}/srv/pg/postmaster.pid"), "1\n/srv/pg\n1700000000\n5432\n/tmp\n*\n");
+            root.put(format!("{pid}/srv/pg/PG_VERSION"), "15\n");
+            root.put(format!("{pid}/etc/hostname"), &format!("{host}\n"));
+        }
+        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let host = assembler.assemble().unwrap();
+        let names: BTreeSet<&str> = host.instances.iter().map(|instance| instance.identity.name.as_str()).collect();
+        let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
+        assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
+        assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
     }
 }

@@ -11,7 +11,7 @@ use crate::server::session::{Columns, Session};
 const END: &str = "CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) \
                    ELSE pg_current_wal_lsn() END";
 
-const RECEIVER: &str = "SELECT (SELECT status FROM pg_stat_wal_receiver) AS status, \
+const RECEIVER: &str = "SELECT (SELECT coalesce(status, 'hidden') FROM pg_stat_wal_receiver) AS status, \
     pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::int8 AS replay_bytes, \
     CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 ELSE \
     extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8 AS replay_seconds";

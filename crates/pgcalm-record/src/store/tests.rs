@@ -146,6 +146,21 @@ fn the_file_keeps_to_its_size_and_the_newest_stay() {
 }
 
 #[test]
+fn what_a_wrong_clock_has_left_does_not_push_out_all_the_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let keep = Duration::from_secs(1000);
+    let mut writer = Writer::open(directory.path(), Limits { keep, bytes: Limits::LEAST_BYTES }).unwrap();
+    let sample = |time_ms| Item::Sample { time_ms, dictionary: 0, length: 1, packed: vec![7_u8; 20_000] };
+    writer.write(&[sample(NOW + 10 * 365 * 86_400_000)]).unwrap();
+    let items: Vec<Item> = (0..750).map(|second| sample(NOW + second * 1000)).collect();
+    items.chunks(50).for_each(|part| writer.write(part).unwrap());
+    writer.tidy(NOW + 750_000).unwrap();
+    let count = |connection: &Connection| connection.query_row("SELECT count(*) FROM sample", [], |row| row.get(0));
+    let kept: i64 = count(&open_to_read(&directory.path().join(FILE)).unwrap()).unwrap();
+    assert!((400..700).contains(&kept), "{kept}");
+}
+
+#[test]
 fn what_is_no_record_of_this_version_is_told_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(FILE);

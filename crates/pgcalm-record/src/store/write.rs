@@ -190,14 +190,17 @@ impl Writer {
         Ok((number("page_count")? - number("freelist_count")?).max(0) as u64 * PAGE)
     }
 
-    /// The oldest tenth.
+    /// The oldest tenth; of what is kept, even if a clock that was wrong has left something of years to come.
     fn remove_oldest(&mut self) -> rusqlite::Result<()> {
         let range = "SELECT min(least), max(most) FROM (SELECT min(time_ms) AS least, max(time_ms) AS most FROM second \
              UNION ALL SELECT min(time_ms), max(time_ms) FROM sample UNION ALL SELECT min(started_ms), max(started_ms) FROM incident)";
         let (least, most): (Option<i64>, Option<i64>) =
             self.connection.query_row(range, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         match (least, most) {
-            (Some(least), Some(most)) => self.remove_before((least + (most - least) / 10 + 1).max(0) as u64),
+            (Some(least), Some(most)) => {
+                let span = (most - least).min(i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX));
+                self.remove_before((least + span / 10 + 1).max(0) as u64)
+            }
             _ => Ok(()),
         }
     }

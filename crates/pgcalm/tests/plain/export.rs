@@ -131,6 +131,17 @@ fn dashboard_queries() -> Vec<String> {
 }
 
 #[test]
+fn a_record_that_can_not_be_read_is_told() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.args(["export", "--listen", "127.0.0.1:0", "--interval", "0.1", "--record", "/nonexistent"]);
+    let (running, lines) = start(&mut command);
+    let said: Vec<String> = lines.take(2).collect();
+    assert!(said[0].contains("--record /nonexistent: no record is there"), "{said:?}");
+    assert!(said[1].contains("http://"), "{said:?}");
+    assert_eq!(terminate(running), 0);
+}
+
+#[test]
 fn alert_rules_are_valid_and_fire_when_they_should() {
     let Some(promtool) = prometheus("promtool") else { return };
     for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {

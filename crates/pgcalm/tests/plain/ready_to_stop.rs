@@ -1,12 +1,15 @@
 //! `pgcalm ready-to-stop` on a real server. Needs root (to become the server's user) and PostgreSQL with pg_buffercache; says so and
 //! passes otherwise.
 
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use pgcalm_doctor::ready_to_stop::Report;
 use pgcalm_testkit::need;
 use pgcalm_testkit::programs::{Programs, bindir};
-use pgcalm_testkit::server::Server;
+use pgcalm_testkit::server::{Launch, Server};
 
 /// A server with thousands of dirty buffers, which nobody but a checkpoint writes.
 fn dirty_server(settings: &str) -> Option<Server> {
@@ -84,4 +87,30 @@ fn what_is_not_ready_in_time_has_an_exit_code_and_an_estimate() {
     let output = ready_to_stop(&server, &["--within", "366d"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(self::report(&output).basis, "upper bound");
+}
+
+/// Of a server that is reached by TCP, and whose processes may not be looked at, page cache of its host counts as unknown, not as none.
+#[test]
+fn of_a_host_that_is_not_seen_nothing_is_taken_for_flushed_before_a_checkpoint_has_ended() {
+    let met = need::met("ready-to-stop of another host", &[need::ROOT, need::SERVER]);
+    let Some(bindir) = met.then(bindir).flatten() else { return };
+    let programs = Programs::in_directory(&bindir, "pgcalm-ready-to-stop");
+    let data = programs.directory().join("data");
+    programs.initdb(&data, &[]);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut launch = Launch::new(&programs, &data);
+    launch.port = port;
+    launch.settings =
+        "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1".to_string();
+    let _server = launch.start();
+    let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
+    // Where the build is, that user may not go.
+    let program = programs.directory().join("pgcalm");
+    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["ready-to-stop", "--connect", &conninfo, "--iops", "100", "--within", "366d", "--json"]);
+    let output = command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report = report(&output);
+    assert!(report.checkpoints > 0 && report.unflushed_bytes.is_some(), "{report:?}");
 }

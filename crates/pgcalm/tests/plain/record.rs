@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use pgcalm_monitor::model::{Activity, Host, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
 use pgcalm_record::store::{FILE, Limits, Reader, Writer};
 use pgcalm_testkit::programs::Running;
-use pgcalm_testkit::{programs, wait_for};
+use pgcalm_testkit::{need, programs, wait_for};
 
 use crate::export::support;
 use crate::export::support::Servers;
@@ -59,6 +61,17 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     refused(&["incidents", "--dir", dir], &["is no record of pgcalm"]);
     refused(&["record", "--same-device", "--dir", dir], &["is no record of pgcalm"]);
     assert_eq!(fs::read_to_string(directory.path().join(FILE)).unwrap(), "mine");
+    // What another user may not read is not said to be none.
+    if !need::met("record of another user", &[need::ROOT]) {
+        return;
+    }
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let program = directory.path().parent().unwrap().join(format!("pgcalm-record-{}", std::process::id()));
+    fs::copy(PGCALM, &program).unwrap();
+    let mut command = Command::new(&program);
+    let said = programs::refused(command.args(["incidents", "--dir", dir]).uid(65_534).gid(65_534).current_dir("/"), 3);
+    fs::remove_file(&program).unwrap();
+    assert!(said.contains("may not be read by this user"), "{said}");
 }
 
 /// It would break a longer one within a word.

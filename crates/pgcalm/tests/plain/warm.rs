@@ -226,6 +226,24 @@ fn what_can_not_be_done_is_one_line() {
     refused(save(&[data, "--restore"]), 2, &["--restore"]);
     refused(save(&[data, "--limit", "1MB"]), 2, &["--limit"]);
     refused(warm.command(&["--data-directory", data]), 2, &["--save"]);
+    warm.server.sql("CREATE ROLE low LOGIN");
+    let low = warm.server.conninfo().replace("user=postgres", "user=low");
+    refused(warm.command(&["--save", "--connect", &low]), 3, &["may not see the data directory", "pg_monitor"]);
+
+    // What lies at the server's path here may be another cluster's.
+    if !need::met("warm of another host", &[need::ROOT]) {
+        return;
+    }
+    let control = warm.server.data().join("global/pg_control");
+    let mut bytes = fs::read(&control).unwrap();
+    bytes[0] ^= 1;
+    let other = warm.server.directory().join("other");
+    fs::write(&other, bytes).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#, "sh"]);
+    command.args([&other, &control, &warm.server.directory().join("pgcalm")]);
+    command.args(["warm", "--save", "--connect", &warm.server.conninfo(), "--file", &file]);
+    refused(command, 3, &["of another cluster", "on the server's host"]);
 }
 
 #[test]

@@ -196,11 +196,11 @@ pub(super) const RULES: &[Rule] = &[
         id: "memory-too-small",
         severity: Severity::Outage,
         problem: "The server touches more memory than it may have.",
-        looks_at: "`shared_buffers`, `maintenance_work_mem`, `autovacuum_max_workers`; memory limits of the control groups, MemTotal",
+        looks_at: "`shared_buffers`, `autovacuum_work_mem`, `maintenance_work_mem`, `autovacuum_max_workers`; memory limits of the control groups, MemTotal",
         applies: "shared_buffers and all autovacuum workers' memory are more than the limit",
         reason: "both are used up in normal operation, without any backend; then the kernel kills a process of the group, and \
                  the server restarts all",
-        cure: "Smaller shared_buffers (a quarter of the memory, as the documentation advises), or a higher limit. Restart.",
+        cure: "Smaller shared_buffers (a quarter of the memory, as the documentation advises; restart), less autovacuum_work_mem, or a higher limit.",
         effect: "No process is killed for memory by these alone.",
         reversible: false,
         condition: memory::too_small,

@@ -278,3 +278,27 @@ fn a_memory_limit_above_the_memory_is_none() {
     let report = rules::judge(facts);
     assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
 }
+
+#[test]
+fn autovacuum_has_memory_of_its_own_and_what_is_too_large_is_to_be_smaller() {
+    let judged = |memory: u64, own: Option<&str>| {
+        let mut facts = Host::new().facts();
+        let host = facts.host.as_mut().unwrap();
+        host.memory_limit = Known::Is(None);
+        host.memory_bytes = Some(memory * MIB);
+        let settings = &mut facts.server.as_mut().unwrap().settings;
+        settings.get_mut("maintenance_work_mem").unwrap().value = "8388608".into();
+        if let Some(value) = own {
+            let mut setting = settings["maintenance_work_mem"].clone();
+            setting.value = value.into();
+            settings.insert("autovacuum_work_mem".into(), setting);
+        }
+        let report = rules::judge(facts);
+        report.findings.iter().find(|finding| finding.rule == "memory-too-small").map(|found| found.commands[0].clone())
+    };
+    // Before 17 each takes 1 GB of those 8 at most.
+    assert_eq!(judged(4096, None), None);
+    assert_eq!(judged(3072, None).unwrap(), "ALTER SYSTEM SET autovacuum_work_mem = '256MB';");
+    assert_eq!(judged(3072, Some("65536")), None);
+    assert_eq!(judged(300, Some("65536")).unwrap(), "ALTER SYSTEM SET shared_buffers = '75MB';");
+}

@@ -77,6 +77,8 @@ fn an_instance_of_the_host_is_chosen_by_directory_or_process_id(server: &Server)
         let line = text.lines().find(|line| line.starts_with("> ")).unwrap();
         assert!(line.contains("looked_at"), "{text}");
     }
+    let output = once(&["--instance", &server.pid().to_string()]).env("PGDATABASE", "none").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
 }
 
 fn without_root_what_is_hidden_is_named(server: &Server) {
