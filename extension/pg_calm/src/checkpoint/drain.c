@@ -150,13 +150,10 @@ file_to_drain(int fd)
 static void
 drain(int file)
 {
-	static uint32 wait_event = 0;
 	uint64 start_ms = monotonic_ms();
 	uint64 start_ns = monotonic_ns();
 	uint64 until = 0; /* flushed_pages with which it is done; 0: not known */
 
-	if (wait_event == 0)
-		wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
 	pg_atomic_write_u32(&calm_shared->draining, file);
 	/* a reload may have made it less */
@@ -173,7 +170,7 @@ drain(int file)
 		else if (flushed + 1 >= until || in_flight == 0)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS,
-		                 wait_event);
+		                 calm_shared->drain_wait_event);
 		ResetLatch(MyLatch);
 		checkpointer_serve_requests();
 	}

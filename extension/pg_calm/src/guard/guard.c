@@ -246,6 +246,7 @@ pg_calm_guard_main(Datum argument)
 	uint32 wait_event = CALM_WAIT_EVENT("PgCalmGuard");
 	uint64 next_look = 0;
 
+	guard_shared->hold_wait_event = CALM_WAIT_EVENT("PgCalmGuardHold");
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();

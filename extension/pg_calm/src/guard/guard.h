@@ -97,6 +97,7 @@ typedef struct GuardShared
 	pg_atomic_uint64 updated_ms;   /* when the worker last set it */
 	pg_atomic_uint64 charged;      /* bytes of WAL that sessions have owned up to */
 	pg_atomic_uint64 charged_cost; /* and what they pay for them: guard_hold.c */
+	uint32 hold_wait_event; /* of who is held; the worker asks for it: it may be refused (17+) */
 
 	slock_t lock; /* protects what follows */
 	GuardReading readings[GUARD_INPUTS];

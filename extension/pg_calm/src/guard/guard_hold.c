@@ -94,7 +94,6 @@ static bool must_go_on = false; /* it frees space, or others wait for its next s
 static double debt = 0;         /* cost of WAL written and not waited for */
 static WalUsage wal_seen;       /* of pgWalUsage */
 static GuardTicket waiting;     /* for release_hold */
-static uint32 wait_event = 0;
 
 static GuardGate gate_now(void);
 static bool has_locks(void);
@@ -302,8 +301,8 @@ nap(bool committed, long nap_ms)
 
 	if (committed && interrupted())
 		return false;
-	events =
-		WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH, nap_ms, wait_event);
+	events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_POSTMASTER_DEATH, nap_ms,
+	                   guard_shared->hold_wait_event);
 	if (events & WL_POSTMASTER_DEATH)
 	{
 		/* as SyncRepWaitForLSN does */
@@ -398,8 +397,6 @@ consider(void)
 {
 	may_hold = MyBackendType == B_BACKEND && !IsParallelWorker() && guard_holds_session &&
 	           !(guard_exempt_superusers && superuser_arg(GetOuterUserId()));
-	if (may_hold && wait_event == 0)
-		wait_event = CALM_WAIT_EVENT("PgCalmGuardHold");
 }
 
 /* Whether a statement that is about to write has to fail, as the server would end with it */

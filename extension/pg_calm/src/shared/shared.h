@@ -102,6 +102,7 @@ typedef struct CalmShared
 	pg_atomic_uint32 other_devices;     /* files on others were written to */
 	pg_atomic_uint32 draining;          /* file that the checkpointer waits for, or PAGE_MAP_END */
 	pg_atomic_uint64 drain_before_ms;   /* ... until it is flushed that was marked by then */
+	uint32 drain_wait_event; /* ... shown as; the worker asks for it: it may be refused (17+) */
 	uint64 device; /* st_dev of data files there; files on others are not tracked; 0: none is */
 	CleanerShared cleaner;
 	slock_t lock; /* protects what follows */

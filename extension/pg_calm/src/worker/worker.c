@@ -418,6 +418,7 @@ pg_calm_writeback_main(Datum argument)
 	on_shmem_exit(worker_exit, (Datum) 0);
 	cleaner_forget();
 	breaker_begin();
+	calm_shared->drain_wait_event = CALM_WAIT_EVENT("PgCalmDrain");
 	pg_atomic_write_u64(&calm_shared->worker_beat_ms, monotonic_ms());
 	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
 	if (!cachestat_works())
