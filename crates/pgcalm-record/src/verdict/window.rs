@@ -10,6 +10,10 @@ use crate::stuck::{Place, place};
 /// Part of the sessions' time in locks from which on they pile up.
 pub(super) const LOCK_SHARE: f64 = 0.4;
 
+/// Part of the bad seconds that processes were stuck for in all, below which that is not what held the others up: somebody always
+/// sleeps in an fsync for a moment.
+const STUCK_SHARE: f64 = 0.3;
+
 /// What is judged.
 pub struct Window<'a> {
     /// The bad seconds, and what lies between them.
@@ -57,12 +61,12 @@ impl Window<'_> {
         self.waiting(&[DataIo, DataSync, OtherIo, Wal, WalLock])
     }
 
-    /// Part of the stuck processes' time that was spent there.
+    /// Part of the stuck processes' time that was spent there; 0 where hardly anybody was stuck.
     pub fn stuck_at(&self, wanted: Place) -> f64 {
         let all: f64 = self.stuck.iter().map(|stuck| stuck.seconds).sum();
         let there = self.stuck.iter().filter(|stuck| place(&stuck.stack) == wanted);
         let there: f64 = there.map(|stuck| stuck.seconds).sum();
-        if all < 1.0 { 0.0 } else { there / all }
+        if all < (STUCK_SHARE * self.during.len() as f64).max(1.0) { 0.0 } else { there / all }
     }
 
     /// Part of the bad seconds in which a checkpoint was in one of these phases.
