@@ -168,6 +168,10 @@ fn each_cause_is_told_by_its_signs() {
         second.blocked = vec![blocked(12, 11), blocked(11, 10)];
     });
     expect(LwlockConvoy, &[], &|second| waits(second, LightweightLock, "LWLock:ProcArray"));
+    // Who holds it may be in an fsync for a moment.
+    let mut moment = stuck("client backend", "jbd2_log_wait_commit");
+    moment.iter_mut().for_each(|one| one.seconds = 2.0);
+    expect(LwlockConvoy, &moment, &|second| waits(second, LightweightLock, "LWLock:ReplicationSlotAllocation"));
     expect(MemoryReclaim, &[], &|second| {
         let pressure = Pressure { memory_some: 0.6, memory_full: 0.4, ..Pressure::default() };
         second.group.as_mut().unwrap().pressure = Some(pressure);
