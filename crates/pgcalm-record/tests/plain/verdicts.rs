@@ -237,15 +237,15 @@ fn wal_at_its_cap() {
 #[test]
 #[ignore = "long; make test-long"]
 fn dirty_limit() {
-    let Some(arena) = arena(&Setup {
-        scale: 10,
-        settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")],
-        ..Setup::default()
-    }) else {
+    let Some(arena) =
+        arena(&Setup { settings: &[("shared_buffers", "1MB"), ("bgwriter_lru_maxpages", "0")], ..Setup::default() })
+    else {
         return;
     };
-    // So few that there are clean pages left: who writes a dirty one anew is not slowed down.
-    let _load = clients(&arena, &updates(1_000_000), &["-c", "4", "-R", "200"]);
+    arena.sql("create table t(v text)");
+    // New pages: who writes a dirty one anew is not slowed down. One client, since each may write 128 kB between pauses of 200 ms.
+    let script = "insert into t select repeat(md5(random()::text), 30) from generate_series(1, 40);\n";
+    let _load = clients(&arena, script, &["-c", "1", "-R", "100"]);
     let incident = incident_of(&arena, |arena| (arena.limit_dirty_data(), arena.cap(&arena.data_device, FEW_WRITES)));
     expect(&incident, Cause::DirtyLimit, &[]);
 }
