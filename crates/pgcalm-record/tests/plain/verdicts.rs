@@ -68,7 +68,8 @@ fn incident_of<T>(arena: &Arena, trouble: impl FnOnce(&Arena) -> T) -> Incident 
     let trouble = trouble(arena);
     thread::sleep(TROUBLE);
     drop(trouble);
-    let come = (0..800).any(|_| {
+    // It is told when it is over; a server goes on for a while for a client that has gone.
+    let come = (0..2400).any(|_| {
         thread::sleep(Duration::from_millis(50));
         !brought().is_empty()
     });
