@@ -243,10 +243,10 @@ fn dirty_limit() {
     else {
         return;
     };
-    arena.sql("create table t(v text)");
-    // New pages: who writes a dirty one anew is not slowed down. One client, since each may write 128 kB between pauses of 200 ms.
-    let script = "insert into t select repeat(md5(random()::text), 30) from generate_series(1, 40);\n";
-    let _load = clients(&arena, script, &["-c", "1", "-R", "100"]);
+    arena.sql("create unlogged table t(v text)");
+    // New pages, since who writes a dirty one anew is not slowed down; and many, since a writer gets some megabytes between pauses.
+    let script = "truncate t;\ninsert into t select repeat(md5(random()::text), 30) from generate_series(1, 1000);\n";
+    let _load = clients(&arena, script, &["-c", "1", "-R", "40"]);
     let incident = incident_of(&arena, |arena| (arena.limit_dirty_data(), arena.cap(&arena.data_device, FEW_WRITES)));
     expect(&incident, Cause::DirtyLimit, &[]);
 }
