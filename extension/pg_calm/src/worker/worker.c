@@ -388,7 +388,10 @@ static long
 pause_ms(bool busy, uint64 now_ms)
 {
 	static uint64 marked_ms = 0;
+	bool marked = page_map_unflushed(calm_page_map) > 0;
 
+	if (marked || marked_ms == 0)
+		marked_ms = now_ms;
 	if (busy)
 	{
 		/* a slow device has nothing new to tell a millisecond later */
@@ -401,11 +404,8 @@ pause_ms(bool busy, uint64 now_ms)
 	/* settings wake us, and to count is in no hurry */
 	if (calm_mode == CALM_MODE_OFF || flush_policy.dry_run)
 		return RESTING_INTERVAL_MS;
-	if (page_map_unflushed(calm_page_map) > 0)
-	{
-		marked_ms = now_ms;
+	if (marked)
 		return Min((long) stretched(WAITING_INTERVAL_MS), IDLE_INTERVAL_MS);
-	}
 	return now_ms < marked_ms + QUIET_MS ? IDLE_INTERVAL_MS : RESTING_INTERVAL_MS;
 }
 
