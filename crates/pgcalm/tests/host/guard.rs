@@ -46,12 +46,12 @@ fn guard(dir: &Path, options: &[&str]) -> (Option<i32>, String, Report) {
 fn stock_fills_the_wal_volume_and_a_governed_server_does_not() {
     let Some(dir) = can_run().then(|| Dir::with_tables("guard")) else { return };
     // The table's pages are more than the WAL volume holds: logged whole once after a checkpoint's start, they fill it, unless that
-    // checkpoint ends. At 50 operations per second it does not.
+    // checkpoint ends. At 100 operations per second it does not.
     let (code, last, report) = guard(
         &dir.0,
         &words(
-            "--rows=3000000 --shared-buffers=32MB --data-iops=50 --wal-size=256MB \
-         --max-wal-size=64MB --seconds=15",
+            "--rows=3000000 --shared-buffers=32MB --data-iops=100 --wal-size=256MB \
+         --max-wal-size=64MB --seconds=40",
         ),
     );
     assert_eq!(code, Some(0), "{last}");
