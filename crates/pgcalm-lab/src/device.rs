@@ -74,7 +74,7 @@ pub struct Device {
     stacked: Option<Stacked>,
     // Undone in this order: the limit of the queue outlives the detached device, so it goes first.
     queue: Vec<Undo>,
-    _max_ratio: Option<Undo>,
+    _dirty_limits: Vec<Undo>,
     _loop: Undo,
     volume: Option<VolumeProcess>,
     _image: Undo,
@@ -115,7 +115,7 @@ impl Device {
         };
         let number = block_device::number(root, &name)?;
         Ok(Self {
-            _max_ratio: lift_dirty_limit(journal, &number)?,
+            _dirty_limits: lift_dirty_limits(journal, &number)?,
             number,
             name,
             file,
@@ -208,24 +208,22 @@ fn former(journal: &Journal, file: &Path) -> anyhow::Result<Undo> {
     })
 }
 
-/// Gives the device the whole of the kernel's dirty limits. A share that somebody set outlives what the loop device was
-/// used for, and a small one makes the kernel's flusher write ahead of everybody (`__wb_calc_thresh`, mm/page-writeback.c).
-fn lift_dirty_limit(journal: &Journal, number: &str) -> anyhow::Result<Option<Undo>> {
-    /// Parts per million, since Linux 6.2.
-    const WHOLE: &str = "1000000";
+/// Gives the device the whole of the kernel's dirty limits, as a new device has it. A limit that somebody set outlives what
+/// the loop device was used for. A small share makes the kernel's flusher write ahead of everybody, and a strict limit holds
+/// writers up however little the host has dirty (`__wb_calc_thresh` and `balance_wb_limits`, mm/page-writeback.c).
+fn lift_dirty_limits(journal: &Journal, number: &str) -> anyhow::Result<Vec<Undo>> {
     let root = journal.root();
-    let file = Path::new("sys/class/bdi").join(number).join("max_ratio_fine");
-    if !root.path(&file).exists() {
-        return Ok(None);
+    let directory = Path::new("sys/class/bdi").join(number);
+    let mut undo = Vec::new();
+    // The share is in parts per million, since Linux 6.2.
+    for (file, free) in [("max_ratio_fine", "1000000"), ("strict_limit", "0")] {
+        let file = directory.join(file);
+        if root.path(&file).exists() && root.read(&file)?.trim() != free {
+            undo.push(former(journal, &file)?);
+            root.write(&file, free)?;
+        }
     }
-    let former = root.read(&file)?;
-    let former = former.trim();
-    if former == WHOLE {
-        return Ok(None);
-    }
-    let undo = journal.note(Change::Setting { file: Path::new("/").join(&file), former: former.to_string() })?;
-    root.write(&file, WHOLE)?;
-    Ok(Some(undo))
+    Ok(undo)
 }
 
 /// Writes zeros all over the image. Blocks that are only allocated would cost journal commits of the host's file system
@@ -262,4 +260,34 @@ pub(crate) fn fill(image: &Path, size: Size, interrupt: &Interrupt) -> anyhow::R
         left -= part as u64;
     }
     file.sync_all().with_context(|| format!("sync {}", image.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgcalm_host::HostRoot;
+
+    #[test]
+    fn dirty_limits_that_somebody_left_do_not_hold_up_the_lab_and_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        let limits = Path::new("sys/class/bdi/7:0");
+        fs::create_dir_all(root.path(limits)).unwrap();
+        let set = |values: [&str; 2]| {
+            for (file, value) in ["max_ratio_fine", "strict_limit"].iter().zip(values) {
+                root.write(limits.join(file), value).unwrap();
+            }
+        };
+        let read = || ["max_ratio_fine", "strict_limit"].map(|file| root.read(limits.join(file)).unwrap());
+        let journal = Journal::open(root.clone(), &dir.path().join("journal.json")).unwrap();
+
+        set(["937\n", "1\n"]);
+        let undo = lift_dirty_limits(&journal, "7:0").unwrap();
+        assert_eq!(read(), ["1000000", "0"]);
+        drop(undo);
+        assert_eq!(read(), ["937", "1"]);
+
+        set(["1000000\n", "0\n"]);
+        assert!(lift_dirty_limits(&journal, "7:0").unwrap().is_empty());
+    }
 }
