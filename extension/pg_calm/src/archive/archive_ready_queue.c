@@ -10,7 +10,7 @@
  *
  * The directory is read as a whole, sorted, and read again when the list is
  * nearly used up; with a backlog of many files that is rarely, and never so
- * often that it takes more than a hundredth of the time.
+ * often that it takes more than a hundredth of a core.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,7 +67,7 @@ archive_ready_compare(const void *a, const void *b)
 static bool
 read_queue(void)
 {
-	uint64 start = monotonic_ms();
+	uint64 start_ns = used_ns();
 	DIR *directory = opendir(STATUS_DIRECTORY);
 	struct dirent *entry;
 
@@ -93,8 +93,7 @@ read_queue(void)
 	}
 	(void) closedir(directory);
 	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
-	next_reading_ms = monotonic_ms();
-	next_reading_ms += Max(10, 100 * (next_reading_ms - start));
+	next_reading_ms = monotonic_ms() + Max(10, 100 * (used_ns() - start_ns) / 1000000);
 	return true;
 }
 
