@@ -3,10 +3,9 @@
  * buffer_cleaning.c
  *	  Writes dirty shared buffers of chosen blocks.
  *
- * No page is written by us: FlushOneBuffer does all that belongs to it, as for
- * the checkpoint's own writing (bufmgr.c, SyncOneBuffer and FlushBuffer): WAL
- * first, checksum, I/O in progress, request for the file's next sync.  What makes
- * it safe here:
+ * No page is written by us: FlushOneBuffer does all that belongs to it, as for the checkpoint's
+ * own writing (bufmgr.c, SyncOneBuffer and FlushBuffer): WAL first, checksum, I/O in progress,
+ * request for the file's next sync.  What makes it safe here:
  *
  * - Who drops, truncates or moves a relation or database invalidates its
  *	 buffers first, and waits for pins (InvalidateBuffer).  ReadRecentBuffer

@@ -3,20 +3,19 @@
  * cleaner.c
  *	  Writes dirty shared buffers of regions that are about to be flushed.
  *
- * What flushing a region costs depends on its density, and most of its dirty
- * pages are still in shared buffers when its turn comes.  Written along they
- * cost the device next to nothing, and when the clock hand comes to them they
- * are clean: so a backend that needs a buffer writes none, and no page gets
- * dirty in a region that was just flushed.
+ * What flushing a region costs depends on its density, and most of its dirty pages are still in
+ * shared buffers when its turn comes.  Written along they cost the device next to nothing, and
+ * when the clock hand comes to them they are clean: so a backend that needs a buffer writes none,
+ * and no page gets dirty in a region that was just flushed.
  *
- * The writeback worker chooses regions and asks for them a few at a time;
- * this process writes what is dirty of each (buffer_cleaning.c), and the worker
- * flushes it right after.  Writing buffers takes what the worker, which begins with the
- * postmaster, does not have: a place in the signalling of process barriers, so that files of
- * dropped databases are closed, a resource owner, and a consistent database.
+ * The writeback worker chooses regions and asks for them a few at a time; this process writes
+ * what is dirty of each (buffer_cleaning.c), and the worker flushes it right after.  Writing
+ * buffers takes what the worker, which begins with the postmaster, does not have: a place in the
+ * signalling of process barriers, so that files of dropped databases are closed, a resource owner,
+ * and a consistent database.
  *
- * Where there is no cleaner, as in crash recovery, or it does not answer in
- * time, regions are flushed as they are.
+ * Where there is no cleaner, as in crash recovery, or it does not answer in time, regions are
+ * flushed as they are.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,6 +23,7 @@
 
 #include "writeback.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -228,6 +228,9 @@ static void
 cleaner_exit(int code, Datum argument)
 {
 	pg_atomic_write_u32(&calm_shared->cleaner.pid, 0);
+#if PG_VERSION_NUM < 160000
+	AbortBufferIO(); /* of a write that failed: before the pin goes with the resource owner */
+#endif
 }
 
 void
