@@ -65,7 +65,9 @@ worse_than_asked(const CalmFigures *figures)
 		                                 "flush hints are obeyed, and nothing waits for it");
 	if (calm_mode == CALM_MODE_ON)
 	{
-		if (figures->caps.source[0] && pg_atomic_read_u32(&calm_shared->capped) == 0)
+		if (!enableFsync)
+			appendStringInfoString(&reasons, "; fsync is off: pages are only watched");
+		else if (figures->caps.source[0] && pg_atomic_read_u32(&calm_shared->capped) == 0)
 			appendStringInfoString(&reasons, "; no cap of the data directory's device is known: "
 			                                 "pages are only watched");
 		if (calm_shared->device == 0)

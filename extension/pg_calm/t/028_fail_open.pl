@@ -50,25 +50,34 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(checkpoint_adds('suppressed_hints'), '>', 10, 'hints are dropped with a worker and a cap');
 is(degraded(), '', 'nothing is amiss');
 
-# --- no cap
+# --- no cap, no fsync
 
-set('pg_calm.write_iops = -1', 'pg_calm.write_bandwidth = -1', "pg_calm.flush_age = '10ms'");
-ok(wait_for(sub { degraded() =~ /^no cap of the data directory's device is known: pages are only watched$/ }),
-	'a device without a known cap is named');
-$node->safe_psql('postgres', 'CHECKPOINT');
-is(checkpoint_adds('suppressed_hints'), 0, 'there hints are obeyed');
-SKIP:
+my $no_cap = q{no cap of the data directory's device is known: pages are only watched};
+foreach my $case (
+	[   $no_cap,
+		[ 'pg_calm.write_iops = -1',  'pg_calm.write_bandwidth = -1' ],
+		[ 'pg_calm.write_iops = 100', "pg_calm.write_bandwidth = '100MB'" ] ],
+	[ 'fsync is off: pages are only watched', ['fsync = off'], ['fsync = on'] ])
 {
-	skip "the worker can't be watched: $cannot", 1 if $cannot;
-	my ($handle, $trace) = trace(status_of($node)->{worker_pid}, '-e', 'trace=sync_file_range,mmap');
-	$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
-	wait_for(sub { region_counts($node, 't') eq 'none' });
-	finish_trace($handle);
-	unlike(slurp_file($trace), qr/sync_file_range|mmap/, 'and the worker only watches');
+	my ($reason, $off, $on) = @$case;
+
+	set(@$off, "pg_calm.flush_age = '10ms'");
+	ok(wait_for(sub { degraded() eq $reason }), "told: $reason");
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	is(checkpoint_adds('suppressed_hints'), 0, 'there hints are obeyed');
+  SKIP:
+	{
+		skip "the worker can't be watched: $cannot", 1 if $cannot;
+		my ($handle, $trace) = trace(status_of($node)->{worker_pid}, '-e', 'trace=sync_file_range,mmap');
+		$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0');
+		wait_for(sub { region_counts($node, 't') eq 'none' });
+		finish_trace($handle);
+		unlike(slurp_file($trace), qr/sync_file_range|mmap/, 'the worker flushes nothing, and maps nothing');
+	}
+	set(@$on, "pg_calm.flush_age = '1h'");
+	ok(wait_for(sub { degraded() eq '' }), 'it flushes again');
+	$node->safe_psql('postgres', 'CHECKPOINT');
 }
-set('pg_calm.write_iops = 100', "pg_calm.write_bandwidth = '100MB'", "pg_calm.flush_age = '1h'");
-ok(wait_for(sub { degraded() eq '' }), 'the cap is known again');
-$node->safe_psql('postgres', 'CHECKPOINT');
 
 # --- files that are not tracked: of another device
 

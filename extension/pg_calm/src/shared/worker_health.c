@@ -82,12 +82,12 @@ worker_is_alive(void)
 /*
  * Whether what is written is flushed, as opposed to watched.  Without a known cap there is no
  * telling what would be better than what stock does; where the circuit breaker
- * (worker/breaker.c) has let go, what stock does is better.
+ * (worker/breaker.c) has let go, what stock does is better.  Without fsync stock flushes nothing.
  */
 bool
 calm_flushes(void)
 {
-	return calm_mode == CALM_MODE_ON && calm_shared->device != 0 &&
+	return calm_mode == CALM_MODE_ON && enableFsync && calm_shared->device != 0 &&
 	       pg_atomic_read_u32(&calm_shared->capped) != 0 &&
 	       pg_atomic_read_u32(&calm_shared->let_go) == 0;
 }

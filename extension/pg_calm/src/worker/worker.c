@@ -289,7 +289,7 @@ control_flushing(uint64 now_ms)
 	pg_atomic_write_u32(&calm_shared->capped, device_is_capped(&control.share) ? 1 : 0);
 	/* not while the breaker has let go: what is marked then stays so */
 	flush_policy.dry_run =
-		calm_mode != CALM_MODE_ON || pg_atomic_read_u32(&calm_shared->capped) == 0;
+		calm_mode != CALM_MODE_ON || !enableFsync || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
 	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
 	/* without anybody to share with there is no pacing but by what is in flight */

@@ -56,7 +56,7 @@ typedef struct RegionJob
 	OpenFile *open; /* NULL: none */
 	off_t offset;
 	PageMapBits dirty;
-	bool amplified; /* more became dirty than was bridged: no more is */
+	bool amplified; /* more became dirty than was bridged: no more is (nor in a dry run) */
 	int nruns;
 	int next_run;
 	uint32 run_done; /* blocks of the next run already started */
@@ -239,16 +239,16 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	if (pages == 0)
 		return false;
 
-	/*
-	 * In a dry run that only looks: nothing gets populated.  Clean pages are dirty ones only until
-	 * the device has written them, and no more of them than may be in flight.
-	 */
-	if (calm_bridge && flush_policy.bridges && flush_policy.max_gap > 0 && bridge_refusal() == NULL)
-		bridge_allowed(open->fd, job.offset, length, &job.dirty, &allowed);
-	else
+	/* clean pages are dirty only until they are written, and no more than may be in flight */
+	if (!calm_bridge || !flush_policy.bridges || flush_policy.max_gap == 0 ||
+	    bridge_refusal() != NULL)
 		allowed = job.dirty;
+	else if (flush_policy.dry_run)
+		memset(&allowed, 0xFF, sizeof(allowed)); /* it maps no pages to look which are there */
+	else
+		bridge_allowed(open->fd, job.offset, length, &job.dirty, &allowed);
 	job.nruns = bridge_plan(&job.dirty, &allowed, flush_policy.max_gap, job.runs);
-	job.amplified = false;
+	job.amplified = flush_policy.dry_run; /* or the mode changes, and nobody has looked */
 	job.next_run = 0;
 	job.run_done = 0;
 	job.open = open;
