@@ -106,7 +106,8 @@ fn clients(arena: &Arena, script: &str, options: &[&str]) -> Running {
     file.write_all(script.as_bytes()).unwrap();
     give_to_server(&path);
     let mut command = arena.server.client("pgbench");
-    command.args(["-n", "-T", "600", "-f"]).arg(&path).args(options).arg("postgres");
+    // Until it is killed.
+    command.args(["-n", "-T", "86400", "-f"]).arg(&path).args(options).arg("postgres");
     Running::start(&mut command)
 }
 
@@ -446,7 +447,7 @@ fn even_load_is_no_incident() {
         return;
     };
     let directory = tempfile::tempdir().unwrap();
-    let _load = clients(&arena, &updates(1_000_000), &["-c", "4", "-R", "100"]);
+    let mut load = clients(&arena, &updates(1_000_000), &["-c", "4", "-R", "100"]);
     let recorder = recorder(&arena, directory.path());
     for _ in 0..2 * minutes {
         let dump = arena.server.client("pg_dump").arg("postgres").stdout(Stdio::null()).status().unwrap();
@@ -454,6 +455,7 @@ fn even_load_is_no_incident() {
         thread::sleep(Duration::from_secs(25));
     }
     drop(recorder);
+    assert!(load.0.try_wait().unwrap().is_none(), "the load ended before the recorder");
     let all = incidents(directory.path());
     all.iter().for_each(|incident| eprintln!("{}", card::document(incident).text()));
     assert_eq!(all.len(), 0);
