@@ -28,9 +28,7 @@ fn old_server() -> u16 {
             let mut stream = stream.unwrap();
             let _startup = stream.read(&mut [0; 1024]).unwrap();
             // AuthenticationOk, ParameterStatus, ReadyForQuery.
-            stream
-                .write_all(b"R\0\0\0\x08\0\0\0\0S\0\0\0\x22server_version\x0013.14 (Debian)\0Z\0\0\0\x05I")
-                .unwrap();
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0S\0\0\0\x22server_version\x0013.14 (Debian)\0Z\0\0\0\x05I").unwrap();
         }
     });
     port
@@ -217,6 +215,21 @@ fn a_link_to_an_output_file_that_is_not_there_yet_stays() {
     refused(&mut command(&["lab", "run", "checkpoint", "--json", link.to_str().unwrap(), "--clients", "0"]), 2);
     assert!(link.is_symlink());
     assert!(!file.exists());
+}
+
+#[test]
+fn a_file_that_can_not_be_written_whole_is_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.json");
+    for old in [None, Some("of last week")] {
+        old.iter().for_each(|old| std::fs::write(&file, old).unwrap());
+        // As on a full disk: no file gets larger than that.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' XFSZ; exec prlimit --fsize=20 \"$@\"", "sh", env!("CARGO_BIN_EXE_pgcalm")]);
+        let stderr = refused(shell.args(["isolate", "show", "--json"]).arg(&file), 1);
+        assert!(stderr.contains("write ") && stderr.contains("report.json: File too large"), "{stderr}");
+        assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), old);
+    }
 }
 
 /// The trial once took the reader's end of file for it, and the run then waited for another reader.
