@@ -9,13 +9,12 @@ use crate::facts::{Archiver, BufferWrites, Checkpoints, PgCalm, Server, Setting,
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 34] = [
+const SETTINGS: [&str; 33] = [
     "archive_command",
     "archive_library",
     "archive_mode",
     "autovacuum_max_workers",
     "autovacuum_work_mem",
-    "backend_flush_after",
     "bgwriter_flush_after",
     "block_size",
     "checkpoint_completion_target",
