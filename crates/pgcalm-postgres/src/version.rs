@@ -13,7 +13,7 @@ pub const OLDEST: i32 = 15;
 const NEWEST: i32 = 19;
 
 /// Why a server that calls itself so (`server_version`) is not spoken to; `None` if it is.
-pub(crate) fn refusal(server_version: &str) -> Option<String> {
+pub fn refusal(server_version: &str) -> Option<String> {
     let name = server_version.split(' ').next()?;
     let major: i32 = name.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
     (major < OLDEST).then(|| format!("PostgreSQL {name} is too old: {OLDEST} to {NEWEST} are supported"))
