@@ -248,8 +248,7 @@ impl<'a> Look<'a> {
 
 fn spread_checkpoint(version: Version) -> &'static str {
     match version.major() {
-        ..=14 => "SELECT pg_start_backup('pgcalm ready-to-stop', false, false)",
-        15..=18 => "SELECT pg_backup_start('pgcalm ready-to-stop', false)",
+        ..=18 => "SELECT pg_backup_start('pgcalm ready-to-stop', false)",
         19.. => "CHECKPOINT (MODE SPREAD, FLUSH_UNLOGGED TRUE)",
     }
 }

@@ -61,11 +61,22 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
         host: stage.host("none")?,
         settings: named(options),
         server_settings: options.server_settings(),
+        interrupted: false,
         cycles: Vec::new(),
         controls: Vec::new(),
     };
+    match fill(options, stage, &mut report) {
+        // As of torture: what was found until then counts.
+        Err(_) if interrupt.check().is_err() && !report.cycles.is_empty() => report.interrupted = true,
+        done => done?,
+    }
+    Ok(report)
+}
+
+/// The cycles, then the controls; what was done before an error is in the report, too.
+fn fill(options: &Options, stage: &Stage<'_>, report: &mut Report) -> anyhow::Result<()> {
     let mut random = Rng::with_seed(options.seed);
-    report.cycles = cycles(options, stage, &mut random)?;
+    cycles(options, stage, &mut random, &mut report.cycles)?;
     for &sabotage in &options.control {
         for &fs_type in options.file_systems() {
             let control = control(options, stage, fs_type, sabotage, &mut random)
@@ -73,15 +84,15 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<Report> {
             report.controls.push(control);
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The cycles, on all file systems in turn. They end early if a server does not recover.
-fn cycles(options: &Options, stage: &Stage<'_>, random: &mut Rng) -> anyhow::Result<Vec<Cycle>> {
+fn cycles(options: &Options, stage: &Stage<'_>, random: &mut Rng, done: &mut Vec<Cycle>) -> anyhow::Result<()> {
     let fs = options.file_systems();
     let mut arenas: BTreeMap<&str, Arena<'_>> = BTreeMap::new();
-    let mut done = Vec::new();
     for number in 1..=options.cycles {
+        stage.interrupt.check()?;
         let turn = number as usize - 1;
         let fs_type = fs[turn % fs.len()];
         let point = &POINTS[turn / fs.len() % POINTS.len()];
@@ -99,7 +110,7 @@ fn cycles(options: &Options, stage: &Stage<'_>, random: &mut Rng) -> anyhow::Res
             break;
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Power cuts of a server that does not archive as it should, until what it lost is found.

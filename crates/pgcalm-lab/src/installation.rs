@@ -63,15 +63,18 @@ impl Installation {
         };
         // As /proc/PID/exe shows it.
         let bindir = bindir.canonicalize().with_context(|| format!("resolve {}", bindir.display()))?;
+        let output = tool::run(tool::command(bindir.join("postgres")).arg("--version"), interrupt)?;
+        let version =
+            postgres::version_name(&output).with_context(|| format!("postgres --version says {:?}", output.trim()))?;
+        let major = postgres::major_version(&version).with_context(|| format!("unknown version {version}"))?;
+        if let Some(why) = pgcalm_postgres::refusal(version.trim_start_matches("PostgreSQL ")) {
+            anyhow::bail!(Failure::Usage(format!("{}: {why}; name another with --pg-bindir", bindir.display())));
+        }
         let user = User::from_name(OS_USER).with_context(|| format!("look up user {OS_USER}"))?.ok_or_else(|| {
             Failure::Host(format!(
                 "no OS user {OS_USER}: PostgreSQL does not run as root; create it with useradd -r {OS_USER}"
             ))
         })?;
-        let output = tool::run(tool::command(bindir.join("postgres")).arg("--version"), interrupt)?;
-        let version =
-            postgres::version_name(&output).with_context(|| format!("postgres --version says {:?}", output.trim()))?;
-        let major = postgres::major_version(&version).with_context(|| format!("unknown version {version}"))?;
         Ok(Self { bindir, version, major, uid: user.uid.as_raw(), gid: user.gid.as_raw(), host_root: None })
     }
 
@@ -121,5 +124,26 @@ impl Installation {
     pub fn module_dir(&self, interrupt: &Interrupt) -> anyhow::Result<PathBuf> {
         let output = tool::run(tool::command(self.bindir.join("pg_config")).arg("--pkglibdir"), interrupt)?;
         Ok(PathBuf::from(output.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_before_anything_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        for program in postgres::PROGRAMS {
+            let path = dir.path().join(program);
+            fs::write(&path, "#!/bin/sh\necho 'postgres (PostgreSQL) 13.14 (Debian 13.14-1)'\n").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let error = Installation::find(&HostRoot::default(), Some(dir.path()), &Interrupt::default()).unwrap_err();
+        let why = "PostgreSQL 13.14 is too old: 15 to 19 are supported; name another with --pg-bindir";
+        assert!(error.to_string().ends_with(why), "{error}");
     }
 }

@@ -72,12 +72,7 @@ impl Server {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         write_settings(&places, settings)?;
-        let port = match settings.get("port") {
-            Some(port) => port.parse().with_context(|| format!("port {port}"))?,
-            None => PORT,
-        };
-        let preload = preload::library(settings, &places.socket, installation, interrupt)?;
-        Self::launch(journal, installation, places, preload, port, interrupt)
+        Self::restart(journal, installation, places, interrupt)
     }
 
     /// Starts a server again that has been started here before, with the settings of that time.
@@ -87,17 +82,9 @@ impl Server {
         places: Places,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        Self::launch(journal, installation, places, None, PORT, interrupt)
-    }
-
-    fn launch(
-        journal: &Journal,
-        installation: &Installation,
-        places: Places,
-        preload: Option<PathBuf>,
-        port: u16,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Self> {
+        let settings = written_settings(&places)?;
+        let port = settings.get("port").map_or(Ok(PORT), |port| port.parse()).context("port")?;
+        let preload = preload::library(&settings, &places.socket, installation, interrupt)?;
         let undo = journal.note(installation.processes_in(&places.data))?;
         let log = shared_file::create(&places.log).with_context(|| format!("create {}", places.log.display()))?;
         let child = spawn(installation, &places, preload.as_deref(), log)?;
@@ -310,6 +297,15 @@ fn write_settings(places: &Places, settings: &BTreeMap<String, String>) -> anyho
     shared_file::append(&path, text).with_context(|| format!("write {}", path.display()))
 }
 
+/// Those of the file in which [`write_settings`] has written, as they stand there: quotes within are doubled.
+fn written_settings(places: &Places) -> anyhow::Result<BTreeMap<String, String>> {
+    let path = places.data.join("postgresql.conf");
+    let text = shared_file::read(&path).with_context(|| format!("read {}", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().filter_map(|line| line.split_once(" = "));
+    Ok(settings(lines.map(|(name, value)| (name, value.trim_matches('\'')))))
+}
+
 fn setting_line(name: &str, value: &str) -> String {
     // The configuration file's grammar takes backslash escapes, too.
     let value = value.replace('\\', "\\\\").replace('\'', "''");
@@ -330,6 +326,20 @@ mod tests {
         let log = "x LOG:  unrecognized configuration parameter \"a\" in file \"/c\" line 5\n\
                    x FATAL:  configuration file \"/c\" contains errors\n";
         assert!(complaint(log).contains("unrecognized"));
+    }
+
+    /// What it takes beside its files is made anew from these.
+    #[test]
+    fn a_restart_has_the_settings_of_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name| dir.path().join(name);
+        let places = Places { data: dir.path().into(), socket: file("socket"), log: file("log") };
+        std::fs::write(file("postgresql.conf"), "#port = 5432\nmax_connections = 100\t# (change requires restart)\n")
+            .unwrap();
+        let (name, value) = preload::CHECKPOINTER_FLUSH;
+        write_settings(&places, &settings([("port", "5433"), (name, value)])).unwrap();
+        let written = written_settings(&places).unwrap();
+        assert_eq!((written["port"].as_str(), written[name].as_str()), ("5433", value));
     }
 
     #[test]

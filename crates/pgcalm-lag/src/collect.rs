@@ -76,12 +76,6 @@ pub fn server(client: &mut Client) -> anyhow::Result<Server> {
         port: u16::try_from(row.get::<_, i32>(7)).unwrap_or_default(),
         time: row.get(8),
     };
-    if server.version < versions::OLDEST {
-        bail!(Failure::Host(format!(
-            "the server is PostgreSQL {}: pgcalm lag is for 15 and later",
-            server.server_version
-        )));
-    }
     if row.get(1) {
         bail!(standby(client));
     }

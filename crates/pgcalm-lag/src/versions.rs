@@ -1,8 +1,5 @@
 //! What differs between PostgreSQL 15, 16, 17 and 18 in the views that are read. Nothing else here asks for the version.
 
-/// Oldest version whose views are understood, as `server_version_num`.
-pub const OLDEST: i32 = 150_000;
-
 /// Why a slot was given up, as an expression of type text.
 pub fn invalidation_reason(version: i32) -> &'static str {
     if version >= 170_000 { "invalidation_reason" } else { "null::text" }

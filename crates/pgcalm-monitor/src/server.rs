@@ -86,11 +86,6 @@ impl Server {
     pub(crate) fn open(address: &Address, root: &HostRoot) -> Result<Self, Unwatched> {
         let mut session = Session::open(address, root)?;
         let facts = facts::ask(&mut session)?;
-        if facts.version.major() < pgcalm_postgres::OLDEST {
-            let (name, oldest) = (&facts.version_name, pgcalm_postgres::OLDEST);
-            let reason = format!("PostgreSQL {name}: versions from {oldest} on are known");
-            return Err(Unwatched { reason, timed_out: false });
-        }
         Ok(Self { session, facts, facts_when: Instant::now() })
     }
 

@@ -22,6 +22,7 @@ use crate::peer::Owner;
 use crate::proof::{Postmaster, Socket};
 use crate::session::Session;
 use crate::tls::{Mode, Tls};
+use crate::version;
 
 /// How often the wait for that thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -250,6 +251,7 @@ impl Attempt {
         }
         .map_err(Failure::Connect)?;
         self.proof.after(&mut client)?;
+        version::refusal(&client.server_version).map_or(Ok(()), |text| Err(Failure::Unfit(text)))?;
         check_target(&mut client, self.target)?;
         if let Some(session) = self.session {
             session.apply(&mut client).map_err(Failure::Session)?;

@@ -32,6 +32,8 @@ pub struct Client {
     // Dropped first: the connection then says farewell.
     client: tokio_postgres::Client,
     connection: Connection,
+    /// `server_version`, which the server tells before it is asked anything.
+    pub(crate) server_version: String,
 }
 
 type Traffic = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
@@ -58,7 +60,9 @@ impl Client {
             Err(error) => return Err(failure(error)),
         };
         let (client, traffic) = runtime.block_on(config.connect(tls))?;
-        Ok(Self { client, connection: Connection { runtime, traffic: Some(Box::pin(traffic)), longest } })
+        let server_version = traffic.parameter("server_version").unwrap_or_default().to_string();
+        let connection = Connection { runtime, traffic: Some(Box::pin(traffic)), longest };
+        Ok(Self { client, connection, server_version })
     }
 
     /// The rows that a statement gives.

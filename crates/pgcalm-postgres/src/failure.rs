@@ -28,8 +28,8 @@ pub(crate) enum Failure {
     Thread(io::Error),
     /// The server's socket can't be reached.
     Reach(io::Error),
-    /// It is another server.
-    Unproven(String),
+    /// It is another server, or of a version that is not known.
+    Unfit(String),
 }
 
 impl Failure {
@@ -121,7 +121,7 @@ fn reason(failure: &Failure) -> String {
         Failure::Interrupted => "interrupted".to_string(),
         Failure::Thread(error) => format!("start connecting: {error}"),
         Failure::Reach(error) => error.to_string(),
-        Failure::Unproven(text) => text.clone(),
+        Failure::Unfit(text) => text.clone(),
     }
 }
 
@@ -137,7 +137,7 @@ fn remedy(address: &Address, host: &Host, failure: &Failure) -> Option<String> {
             (None, None) => return None,
         },
         Failure::Reach(error) => network_remedy(host, error)?,
-        Failure::Session(_) | Failure::Target(_) | Failure::Interrupted | Failure::Thread(_) | Failure::Unproven(_) => {
+        Failure::Session(_) | Failure::Target(_) | Failure::Interrupted | Failure::Thread(_) | Failure::Unfit(_) => {
             return None;
         }
     };

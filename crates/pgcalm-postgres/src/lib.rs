@@ -62,7 +62,7 @@ pub use process_title::hide_passwords;
 pub use session::Session;
 pub use settings::{Setting, Settings, unit_bytes, unit_seconds};
 pub use text::Text;
-pub use version::{OLDEST, Version};
+pub use version::{OLDEST, Version, refusal};
 pub use wal::Wal;
 pub use wanted::{Wanted, is_in_environment};
 pub use writes::Writes;

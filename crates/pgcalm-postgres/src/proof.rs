@@ -126,7 +126,7 @@ impl Postmaster {
     }
 
     fn unproven(&self, why: &str) -> Failure {
-        Failure::Unproven(format!("this is not the server with pid {}: {why}; nothing was asked or changed", self.pid))
+        Failure::Unfit(format!("this is not the server with pid {}: {why}; nothing was asked or changed", self.pid))
     }
 }
 

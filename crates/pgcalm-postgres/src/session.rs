@@ -43,7 +43,7 @@ impl Session {
              SET idle_in_transaction_session_timeout = '60s'; \
              SET jit = off; \
              SET client_min_messages = error; \
-             SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = '{IDLE_TIMEOUT}'",
+             SET idle_session_timeout = 0",
             self.statement_timeout.as_millis(),
             self.lock_timeout.as_millis(),
         )
@@ -52,6 +52,3 @@ impl Session {
 
 /// For the server to tell that a statement took too long, and for the way.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Since 14. It would end a session between two samples.
-const IDLE_TIMEOUT: &str = "idle_session_timeout";

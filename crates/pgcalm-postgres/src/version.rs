@@ -6,8 +6,18 @@ use crate::Client;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub i32);
 
-/// Oldest major version whose views are known.
+/// Oldest major version whose views are known. No session with an older server comes about.
 pub const OLDEST: i32 = 15;
+
+/// The newest.
+const NEWEST: i32 = 19;
+
+/// Why a server that calls itself so (`server_version`) is not spoken to; `None` if it is.
+pub fn refusal(server_version: &str) -> Option<String> {
+    let name = server_version.split(' ').next()?;
+    let major: i32 = name.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    (major < OLDEST).then(|| format!("PostgreSQL {name} is too old: {OLDEST} to {NEWEST} are supported"))
+}
 
 impl Version {
     /// That of the server.

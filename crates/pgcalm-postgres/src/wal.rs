@@ -8,15 +8,10 @@ use crate::Version;
 impl Version {
     /// Subquery for [`Wal`], which has `wal_writes` and `wal_syncs` as well.
     ///
-    /// PostgreSQL 18 moved these two to `pg_stat_io`; before 14 nothing of it was counted, and all is null.
+    /// PostgreSQL 18 moved these two to `pg_stat_io`.
     pub fn wal(self) -> &'static str {
         match self.major() {
-            ..=13 => {
-                "(SELECT null::int8 AS wal_writes, null::int8 AS wal_syncs, null::int8 AS wal_records, \
-                 null::int8 AS wal_fpi, null::int8 AS wal_bytes, null::int8 AS wal_buffers_full, \
-                 null::float8 AS wal_counted_seconds)"
-            }
-            14..=17 => {
+            ..=17 => {
                 "(SELECT wal_write AS wal_writes, wal_sync AS wal_syncs, wal_records, wal_fpi, wal_bytes::int8, \
                  wal_buffers_full, extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS wal_counted_seconds \
                  FROM pg_stat_wal)"
@@ -31,7 +26,7 @@ impl Version {
     }
 }
 
-/// WAL that was generated since its statistics were reset; all 0 before PostgreSQL 14, which counts none.
+/// WAL that was generated since its statistics were reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Wal {
     /// Records.
@@ -54,12 +49,11 @@ impl Wal {
 
     /// Out of a row that has the columns of [`Version::wal`] among others.
     pub fn of(row: &Row) -> Result<Self, Error> {
-        let count = |name| row.try_get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
         Ok(Self {
-            records: count("wal_records")?,
-            page_images: count("wal_fpi")?,
-            bytes: count("wal_bytes")?,
-            buffers_full: count("wal_buffers_full")?,
+            records: row.try_get("wal_records")?,
+            page_images: row.try_get("wal_fpi")?,
+            bytes: row.try_get("wal_bytes")?,
+            buffers_full: row.try_get("wal_buffers_full")?,
             counted_seconds: row.try_get("wal_counted_seconds")?,
         })
     }

@@ -25,7 +25,7 @@ pub struct Selection {
 }
 
 /// Oldest and newest major versions that the probes and their arguments are known of.
-const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
+const VERSIONS: std::ops::RangeInclusive<u32> = pgcalm_postgres::OLDEST as u32..=18;
 
 /// A running server and its program.
 #[derive(Debug, Clone)]

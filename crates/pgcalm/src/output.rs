@@ -1,6 +1,6 @@
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,13 @@ impl JsonLines {
 
     /// Adds a line.
     pub(crate) fn take<T: Serialize>(&mut self, value: &T) -> anyhow::Result<()> {
-        self.file.write_all(json_line(value)?.as_bytes()).with_context(|| format!("write {}", self.path.display()))
+        let (line, whole) = (json_line(value)?, self.file.stream_position());
+        let written = self.file.write_all(line.as_bytes());
+        if let (Err(_), Ok(whole)) = (&written, whole) {
+            // The lines before it can still be read, where it is a file.
+            let _ = self.file.set_len(whole);
+        }
+        written.with_context(|| format!("write {}", self.path.display()))
     }
 
     /// Says where it is.
@@ -113,9 +119,18 @@ impl JsonLines {
     }
 }
 
-/// Writes a file whole.
+/// Writes a file whole, or leaves it as it was. It is not renamed into its place: owner, mode and links stay.
 pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    create(file)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(|| format!("write {}", file.display()))
+    let was_there = file.exists();
+    let old = file.is_file().then(|| std::fs::read(file));
+    let written = create(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    if written.is_err() {
+        let _ = match old {
+            // The room that it had is free again.
+            Some(Ok(old)) => std::fs::write(file, old),
+            _ if was_there => Ok(()),
+            _ => file.canonicalize().and_then(std::fs::remove_file),
+        };
+    }
+    written.with_context(|| format!("write {}", file.display()))
 }

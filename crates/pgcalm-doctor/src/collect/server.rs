@@ -7,18 +7,14 @@ use crate::collect::amounts::Amounts;
 use crate::connection::Connection;
 use crate::facts::{Archiver, BufferWrites, Checkpoints, PgCalm, Server, Setting, Slot, Standby, Wal};
 
-/// The oldest version whose views are known: pg_stat_wal came with it.
-const OLDEST: i32 = 14;
-
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 34] = [
+const SETTINGS: [&str; 33] = [
     "archive_command",
     "archive_library",
     "archive_mode",
     "autovacuum_max_workers",
     "autovacuum_work_mem",
-    "backend_flush_after",
     "bgwriter_flush_after",
     "block_size",
     "checkpoint_completion_target",
@@ -53,11 +49,6 @@ const SETTINGS: [&str; 34] = [
 pub(super) fn read(connection: &mut Connection, missing: &mut Vec<String>) -> anyhow::Result<Server> {
     let client = &mut connection.client;
     let version = Version::read(client)?;
-    anyhow::ensure!(
-        version.major() >= OLDEST,
-        "PostgreSQL {} is older than what is known here: {OLDEST} to 18",
-        version.major()
-    );
     let row = client.query_one(
         "SELECT pg_is_in_recovery(), extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8",
         &[],

@@ -294,24 +294,6 @@ pub(super) fn wal_iops(facts: &Facts) -> Result<Cap, Unknown> {
     read::write_iops(facts, disk)
 }
 
-/// backend_flush_after makes backends wait for the disk.
-pub(super) fn backend_flush_after(facts: &Facts) -> Answer {
-    let server = read::server(facts)?;
-    let value = read::number(server, "backend_flush_after")?;
-    if value == 0.0 || read::pg_calm_is_on(facts) {
-        return Ok(None);
-    }
-    let disk = read::data_disk(facts)?;
-    let cap = read::write_iops(facts, disk)?;
-    Ok(Some(
-        Found::new(format!(
-            "backend_flush_after = {value} pages; {} takes {} write operations per second ({})",
-            disk.disk.name, cap.value, cap.source
-        ))
-        .set(server, "backend_flush_after", "0"),
-    ))
-}
-
 /// A checkpoint leaves all that it writes to its fsync calls.
 pub(super) fn no_checkpoint_hint(facts: &Facts) -> Answer {
     let server = read::server(facts)?;

@@ -194,7 +194,6 @@ fn cases() -> Vec<Case> {
         facts("checkpoint-completion-target", |f| set(f, "checkpoint_completion_target", "0.5")),
         // A tenth of 300 s is left; 102 checkpoints.
         facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0),
-        facts("backend-flush-after", |f| set(f, "backend_flush_after", "16")),
         facts("no-checkpoint-flush-hint", |f| set(f, "checkpoint_flush_after", "0")),
         facts("shared-buffers-small", |f| server(f).buffers.backends = 85_001),
         // Of 10 GB, 655,361 pages are a page more than half.

@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::background::Background;
 use crate::connection::connect;
 
-/// The version that copies through WAL unless told otherwise; before, all files are copied and synced.
-const COPIES_BY_WAL: u32 = 15;
-
 /// Sessions at work.
 #[derive(Debug)]
 pub(super) struct Noise {
@@ -19,16 +16,16 @@ pub(super) struct Noise {
 
 impl Noise {
     /// Starts them on the server with its socket in `socket`.
-    pub(super) fn start(socket: &Path, sessions: u32, major: u32) -> anyhow::Result<Self> {
+    pub(super) fn start(socket: &Path, sessions: u32) -> anyhow::Result<Self> {
         let mut noise = Self { made: Arc::default(), threads: Vec::new() };
-        let strategy = if major >= COPIES_BY_WAL { " strategy file_copy" } else { "" };
         for session in 0..sessions {
             let mut client = connect(socket)?;
             let made = Arc::clone(&noise.made);
             noise.threads.push(Background::start(move |stop| {
                 let mut number = 0;
                 while !stop.is_set() {
-                    let sql = format!("create database noise_{session}_{number}{strategy}");
+                    // All files are copied and synced, not written through WAL.
+                    let sql = format!("create database noise_{session}_{number} strategy file_copy");
                     // The device is full, or the server has ended: there is no more noise to be had from it.
                     if client.batch_execute(&sql).is_err() {
                         break;

@@ -59,15 +59,13 @@ struct Running {
 impl Pair<'_> {
     /// Measures one phase; where processes hung is told with it.
     pub(super) fn measure(&self, noisy: bool) -> anyhow::Result<(Phase, Vec<Hang>)> {
-        let Surroundings { options, stage, capper, .. } = self.context;
+        let Surroundings { options, capper, .. } = self.context;
         let name = if noisy { "noisy" } else { "alone" };
         // Made now: later it might wait for the journal itself.
         let files = self.directory.join(format!("pgcalm-{name}"));
         fs::DirBuilder::new().mode(0o700).create(&files).with_context(|| format!("create {}", files.display()))?;
         // In this order: the noise needs its connections before it is capped.
-        let noise = noisy
-            .then(|| Noise::start(&self.neighbour_socket, options.sessions, stage.installation.major))
-            .transpose()?;
+        let noise = noisy.then(|| Noise::start(&self.neighbour_socket, options.sessions)).transpose()?;
         // The neighbour's quota; the limits of a volume are everybody's.
         let mut caps = capper.apply_to(&self.capped.number, self.caps)?;
         caps.extend(self.capped.limit()?.map(InForce::Volume));

@@ -92,6 +92,22 @@ impl Arena {
 }
 
 #[test]
+fn a_restarted_server_has_loaded_what_it_had_at_its_first_start() {
+    let root = HostRoot::default();
+    let Some(bindir) = can_run() else { return };
+    let Arena { server, _journal: journal, directory } =
+        Arena::new(&root, &bindir, &[("lab.checkpointer_flush", "wait".into())]);
+    let interrupt = Interrupt::default();
+    server.shut_down(&interrupt).unwrap();
+    let path = |name| directory.path().canonicalize().unwrap().join(name);
+    let places = Places { data: path("cluster"), socket: path("socket"), log: path("server.log") };
+    let installation = Installation::find(&root, Some(&bindir), &interrupt).unwrap();
+    let server = Server::restart(&journal, &installation, places, &interrupt).unwrap();
+    let environment = fs::read(format!("/proc/{}/environ", server.pid())).unwrap();
+    assert!(String::from_utf8_lossy(&environment).contains("LD_PRELOAD="));
+}
+
+#[test]
 fn a_trace_counts_the_files_of_each_sync_phase() {
     let root = HostRoot::default();
     let Some(bindir) = can_run() else { return };

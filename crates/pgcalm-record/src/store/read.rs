@@ -151,8 +151,11 @@ impl Reader {
         }
         let name = file.display().to_string();
         let copied = self.connection.execute("VACUUM INTO ?1", [&name]);
-        copied.map_err(|error| anyhow!("{name}: {error}"))?;
-        Ok(())
+        copied.map(drop).map_err(|error| {
+            // A part of it would look like a record.
+            let _ = std::fs::remove_file(file);
+            anyhow!("{name}: {error}")
+        })
     }
 
     fn failed(&self, error: &rusqlite::Error) -> anyhow::Error {

@@ -213,6 +213,21 @@ fn a_copy_is_a_record_of_its_own() {
 }
 
 #[test]
+fn a_copy_that_fails_half_way_is_not_left() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(stored(directory.path(), 100));
+    let path = directory.path().join(FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    let copies = tempfile::tempdir().unwrap();
+    let reader = Reader::open(directory.path()).unwrap();
+    reader.export(&copies.path().join("copy")).unwrap_err();
+    assert_eq!(std::fs::read_dir(copies.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_days_worth_of_an_instance_is_small() {
     let directory = tempfile::tempdir().unwrap();
     drop(stored(directory.path(), 3600));

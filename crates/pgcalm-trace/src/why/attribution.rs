@@ -166,7 +166,7 @@ fn by_probe(what: &What) -> What {
 fn is_client(what: &What) -> bool {
     match what {
         What::WaitEvent { event: Some(event), .. } => matches!(event & EVENT_CLASS, EVENT_CLIENT | EVENT_ACTIVITY),
-        // Before PostgreSQL 14 only the call tells.
+        // Without the right to look only the call tells.
         What::WaitEvent { event: None, operation, polls } => *polls || *operation == Operation::Read,
         _ => false,
     }

@@ -51,7 +51,7 @@ pub fn run(
     )))?;
     let sampler = Sampler {
         target,
-        // Before PostgreSQL 14, or without the right to look: what it would tell is unknown then.
+        // Without the right to look what it would tell is unknown.
         wait_event: server_memory::address_of(target, "my_wait_event_info").ok(),
     };
     let deadline = options.duration.map(|duration| Instant::now() + duration);

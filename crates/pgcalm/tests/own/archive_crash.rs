@@ -61,9 +61,10 @@ fn no_segment_is_lost_at_any_step_but_by_the_control() {
 }
 
 #[test]
-fn sigint_in_a_cycle_leaves_neither_stopped_processes_nor_devices() {
+fn sigint_in_a_cycle_leaves_the_report_and_neither_stopped_processes_nor_devices() {
     let Some(dir) = can_run().then(|| Dir::new("archive-crash-sigint")) else { return };
-    let mut running = Running::start(archive_crash(&dir.0, &["--cycles", "100"]));
+    let json = dir.0.join("report.json");
+    let mut running = Running::start(archive_crash(&dir.0, &["--cycles", "100", "--json", json.to_str().unwrap()]));
     running.wait_for("cycle 1 of 100");
     // The server of the next cycle, whose archiver is stopped at first.
     wait_for("a server", || {
@@ -74,4 +75,6 @@ fn sigint_in_a_cycle_leaves_neither_stopped_processes_nor_devices() {
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(130), "{last}");
     assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
+    let report = read(&json);
+    assert!(report.interrupted && !report.cycles.is_empty());
 }

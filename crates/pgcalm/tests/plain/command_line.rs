@@ -1,7 +1,10 @@
 //! Bad input gets one line that names the option and the fix, and exit code 2. No privileges needed.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Output};
+use std::thread;
 
 use pgcalm_testkit::programs::refused;
 use rustix::fs::FileType;
@@ -16,7 +19,22 @@ fn pgcalm(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// Whatever the verb: a server that can't be reached, a name that fits none, a string that is none, a file that can't be
+/// Lets everybody in, and tells its version; the port.
+fn old_server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _startup = stream.read(&mut [0; 1024]).unwrap();
+            // AuthenticationOk, ParameterStatus, ReadyForQuery.
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0S\0\0\0\x22server_version\x0013.14 (Debian)\0Z\0\0\0\x05I").unwrap();
+        }
+    });
+    port
+}
+
+/// Whatever the verb: a server that can't be reached or is too old, a name that fits none, a string that is none, a file that can't be
 /// written.
 #[test]
 fn the_same_mistake_has_the_same_end_in_every_verb() {
@@ -32,6 +50,13 @@ fn the_same_mistake_has_the_same_end_in_every_verb() {
         ends(verb, nowhere, 4, "--connect: no ");
         ends(verb, &["--connect", "nonsense"], 2, "--connect: ");
     }
+    let old = format!("host=127.0.0.1 port={} user=x sslmode=disable", old_server());
+    let why = "PostgreSQL 13.14 is too old: 15 to 19 are supported";
+    for verb in ["doctor", "predict", "lag", "targets", "ready-to-stop", "warm --save"] {
+        ends(verb, &["--connect", &old], 4, why);
+    }
+    let picture = pgcalm(&["top", "--once", "--connect", &old]).stdout;
+    assert!(String::from_utf8(picture).unwrap().contains(why));
     // Others' servers may be hidden from who is not root; then it may be one of them: exit code 3.
     if rustix::process::geteuid().is_root() {
         for verb in ["doctor", "predict", "lag", "targets", "top --once", "trace why"] {
@@ -190,6 +215,21 @@ fn a_link_to_an_output_file_that_is_not_there_yet_stays() {
     refused(&mut command(&["lab", "run", "checkpoint", "--json", link.to_str().unwrap(), "--clients", "0"]), 2);
     assert!(link.is_symlink());
     assert!(!file.exists());
+}
+
+#[test]
+fn a_file_that_can_not_be_written_whole_is_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.json");
+    for old in [None, Some("of last week")] {
+        old.iter().for_each(|old| std::fs::write(&file, old).unwrap());
+        // As on a full disk: no file gets larger than that.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' XFSZ; exec prlimit --fsize=20 \"$@\"", "sh", env!("CARGO_BIN_EXE_pgcalm")]);
+        let stderr = refused(shell.args(["isolate", "show", "--json"]).arg(&file), 1);
+        assert!(stderr.contains("write ") && stderr.contains("report.json: File too large"), "{stderr}");
+        assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), old);
+    }
 }
 
 /// The trial once took the reader's end of file for it, and the run then waited for another reader.

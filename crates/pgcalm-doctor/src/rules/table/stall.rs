@@ -178,19 +178,6 @@ pub(super) const RULES: &[Rule] = &[
         condition: checkpoint::sync_beyond_target,
     },
     Rule {
-        id: "backend-flush-after",
-        severity: Severity::Stall,
-        problem: "Backends push their own evicted pages into the disk's queue, and wait in it.",
-        looks_at: "`backend_flush_after`, cap of the data's disk",
-        applies: "not 0, on a disk with a cap on operations; not with pg_calm on, which drops these hints",
-        reason: "`sync_file_range` in the backend submits each page as an operation, and blocks while the queue is full",
-        cure: "0, the server's default.",
-        effect: "Evictions go to the page cache and return at once. In docs/reference/flush-hints.md nothing came of it: 2310 TPS \
-                 without, 2213 with it.",
-        reversible: true,
-        condition: disk::backend_flush_after,
-    },
-    Rule {
         id: "no-checkpoint-flush-hint",
         severity: Severity::Stall,
         problem: "Checkpoints leave all that they write to their fsync calls, and everybody waits behind those.",

@@ -213,7 +213,6 @@ pub(crate) fn server() -> Server {
         ("archive_library", "", None, "sighup"),
         ("archive_mode", "on", None, "postmaster"),
         ("autovacuum_max_workers", "3", None, "postmaster"),
-        ("backend_flush_after", "0", Some("8kB"), "user"),
         ("bgwriter_flush_after", "64", Some("8kB"), "sighup"),
         ("block_size", "8192", None, "internal"),
         ("checkpoint_completion_target", "0.9", None, "sighup"),

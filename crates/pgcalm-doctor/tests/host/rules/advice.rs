@@ -69,7 +69,6 @@ fn a_pg_calm_that_is_on_takes_the_place_of_advice_for_a_stock_server() {
     host.sysctl("dirty_expire_centisecs", 30_000);
     let mut facts = host.facts();
     set(&mut facts, "checkpoint_flush_after", "0");
-    set(&mut facts, "backend_flush_after", "32");
     calm(&mut facts);
     assert_eq!(ids(&rules::judge(facts.clone())), [""; 0]);
     // One that does less than its mode says does not.

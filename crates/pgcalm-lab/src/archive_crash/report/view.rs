@@ -82,13 +82,19 @@ fn lines(report: &Report) -> Vec<String> {
 fn verdict(report: &Report) -> String {
     match report.failure() {
         Some(failure) => format!("FAILED: {failure}"),
-        None => format!(
-            "passed: {} power cuts, {} with a process stopped at its point; {} finished segments, all of them in pg_wal or whole \
-             in the archive, none announced that is gone",
-            report.cycles.len(),
-            report.stopped(),
-            segments(report)
-        ),
+        None => {
+            let done = report.cycles.len();
+            let cuts = match report.settings.get("cycles").filter(|_| report.interrupted) {
+                Some(all) => format!("interrupted: {done} of {all}"),
+                None => format!("passed: {done}"),
+            };
+            format!(
+                "{cuts} power cuts, {} with a process stopped at its point; {} finished segments, all of them in pg_wal or \
+                 whole in the archive, none announced that is gone",
+                report.stopped(),
+                segments(report)
+            )
+        }
     }
 }
 
@@ -123,6 +129,16 @@ mod tests {
         assert!(report.html().contains("<h1>passed: "));
         assert!(report.document().markdown().starts_with("# passed: "));
         assert!(report.document().tabs().lines().count() > 2);
+    }
+
+    #[test]
+    fn what_was_done_until_a_signal_is_no_pass_and_no_failure_but_by_a_loss() {
+        let mut report = Report { interrupted: true, ..report() };
+        report.settings.insert("cycles".into(), 20.into());
+        report.cycles = vec![Cycle { stopped: false, ..cycle(1, "archiver: rename") }];
+        assert!(report.text().contains("interrupted: 1 of 20 power cuts, 0 with"), "{}", report.text());
+        report.cycles[0].violations.push("0002 is gone".into());
+        assert!(report.text().contains("FAILED: cycle 1"), "{}", report.text());
     }
 
     #[test]
