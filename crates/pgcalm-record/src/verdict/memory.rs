@@ -11,12 +11,15 @@ use crate::second::Second;
 use crate::stuck::Place;
 
 pub(super) fn memory_reclaim(window: &Window) -> Option<Found> {
-    let pressure = |second: &Second| second.group.and_then(|group| group.pressure).or(second.pressure);
+    let of_group = |second: &Second| second.group.and_then(|group| group.pressure);
+    let pressure = |second: &Second| of_group(second).or(second.pressure);
     let (full, full_before) = window.means(|second| pressure(second).map(|pressure| pressure.memory_full));
     let (some, some_before) = window.means(|second| pressure(second).map(|pressure| pressure.memory_some));
     let (hits, hits_before) = window.means(|second| second.group.and_then(|group| group.memory_limit_hits_per_second));
     let stuck = window.stuck_at(Place::Reclaim);
-    let by_pressure = (full >= 0.05 && full >= 3.0 * full_before) || (some >= 0.2 && some >= 3.0 * some_before);
+    let pressed = (full >= 0.05 && full >= 3.0 * full_before) || (some >= 0.2 && some >= 3.0 * some_before);
+    // The host's pressure may be another group's alone.
+    let by_pressure = pressed && (stuck > 0.0 || window.share(|second| of_group(second).is_some()) >= 0.5);
     let by_limit = hits >= 50.0 && hits >= 3.0 * hits_before && (stuck > 0.0 || some >= 0.05);
     let is_short = by_pressure || by_limit || stuck >= 0.3;
     (is_short && !window.waits_for_idle_session()).then(|| {

@@ -176,6 +176,12 @@ fn each_cause_is_told_by_its_signs() {
         let pressure = Pressure { memory_some: 0.6, memory_full: 0.4, ..Pressure::default() };
         second.group.as_mut().unwrap().pressure = Some(pressure);
     });
+    // The host's, not the group's: it may be that of others.
+    let pressed_host = |second: &mut Second| {
+        second.pressure = Some(Pressure { memory_some: 0.6, memory_full: 0.4, ..Pressure::default() });
+    };
+    assert_eq!(causes(&[], pressed_host), []);
+    expect(MemoryReclaim, &stuck("client backend", "try_to_free_pages"), &pressed_host);
     expect(CpuQuota, &[], &|second| second.group.as_mut().unwrap().throttled = Some(0.7));
     expect(CpuSteal, &[], &|second| second.cpu = Some(Cpu { busy: 0.5, steal: 0.4 }));
     let short_beside = |change: &dyn Fn(&mut Second)| {
