@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{markdown, pages, project, text};
 
 /// Pages of results; each says with which build, kernel and server, and when, it was measured.
-const RESULTS: [&str; 4] = ["arena-quick.md", "ablations.md", "short-queue.md", "flush-hints.md"];
+const RESULTS: [&str; 5] = ["arena-quick.md", "ablations.md", "short-queue.md", "flush-hints.md", "kernel-settings.md"];
 
 /// Units that a figure has if somebody measured it.
 const UNITS: [&str; 5] = ["TPS", "ms", "ns", "×", "times"];

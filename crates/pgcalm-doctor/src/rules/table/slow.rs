@@ -26,7 +26,8 @@ pub(super) const RULES: &[Rule] = &[
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
         reason: "docs/operate/kernel.md",
         cure: "These values. They hold for the whole host.",
-        effect: "Fewer device writes; more dirty memory means more time at shutdown or `sync`. Not measured here.",
+        effect: "docs/reference/kernel-settings.md: pg_calm's worst second 2960 TPS instead of 1675; more dirty memory means more time \
+                 at shutdown or `sync`.",
         reversible: true,
         condition: dirty::not_for_pg_calm,
     },
