@@ -53,7 +53,8 @@ pub struct Report {
     /// Dirty shared buffers; null if nobody counts them.
     pub dirty_buffers: Option<u64>,
     /// Page cache that waits to be written, of others on the host, too. Of a server whose host is not seen it is what was written
-    /// since a checkpoint that was asked for, and null until one has ended: then it is not ready. `measured` does not need it.
+    /// since a checkpoint that was asked for. That is null, and it is not ready, until one has ended, and since PostgreSQL 17 in
+    /// recovery and while a transaction is open for over five seconds, whose writes are not told. `measured` does not need it.
     pub unflushed_bytes: Option<u64>,
     /// Spread checkpoints that were asked for and have ended.
     pub checkpoints: u32,
@@ -180,7 +181,7 @@ impl<'a> Look<'a> {
         self.pending.told_seconds = self.amounts.stop_seconds;
         self.pending.dirty_buffers = self.amounts.dirty_buffers;
         let seen = host::unflushed(self.root, self.limit.as_deref()).filter(|_| self.is_local);
-        let at_most = self.synced.as_ref().map(|synced| {
+        let at_most = self.synced.as_ref().filter(|_| !self.amounts.writes_are_late).map(|synced| {
             let others = self.amounts.other_writes.saturating_sub(synced.others);
             let checkpointer = self.amounts.checkpointer_writes.saturating_sub(synced.checkpointer);
             (others + checkpointer) * self.pending.block_bytes

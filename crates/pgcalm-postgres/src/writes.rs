@@ -100,4 +100,19 @@ impl Writes {
             counted_seconds: row.try_get("counted_seconds")?,
         })
     }
+
+    /// Whether `buffers_backend` may lack what others have written, for longer than a few seconds. Since 17 it is out of the
+    /// cumulative statistics, which a process brings up to date between transactions, once a second at most (PostgreSQL's manual,
+    /// "Viewing Statistics"). So it lacks what transactions have written that are open for five seconds; what recovery writes; and
+    /// what nobody can know of sessions that the role may not see.
+    pub fn are_late(client: &mut Client, version: Version) -> Result<bool, Error> {
+        if version.major() < 17 {
+            return Ok(false);
+        }
+        let sql = "SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_stat_activity \
+                   WHERE application_name NOT LIKE 'pgcalm %' \
+                     AND (datid IS NOT NULL AND backend_type IS NULL \
+                          OR clock_timestamp() - xact_start > interval '5 seconds'))";
+        client.query_one(sql, &[])?.try_get(0)
+    }
 }

@@ -126,6 +126,30 @@ fn blocks_and_checkpoints_are_counted_alike() {
     assert!(wal.counted_seconds.unwrap() > 0.0, "{wal:?}");
 }
 
+/// What a transaction writes is told when it ends, since 17.
+#[test]
+fn writes_are_late_while_a_transaction_is_open() {
+    let Some(server) = can_run().then(Server::start) else { return };
+    let mut client = server.connect();
+    let version = Version::read(&mut client).unwrap();
+    let tells_at_end = version.major() >= 17;
+    assert!(!Writes::are_late(&mut client, version).unwrap());
+    let mut writer = server.connect();
+    writer.batch_execute("SET application_name = writer; CREATE TABLE w (i int)").unwrap();
+    let before = Writes::read(&mut client, version).unwrap();
+    writer.batch_execute("BEGIN; INSERT INTO w SELECT generate_series(1, 1000000); SELECT pg_sleep(5.1)").unwrap();
+    let now = Writes::read(&mut client, version).unwrap();
+    assert_eq!(now.buffers_backend - before.buffers_backend < 1000, tells_at_end, "{before:?} {now:?}");
+    assert_eq!(Writes::are_late(&mut client, version).unwrap(), tells_at_end);
+    // Of a session that it can't see a role does not know.
+    client.batch_execute("CREATE ROLE nobody; SET ROLE nobody").unwrap();
+    assert_eq!(Writes::are_late(&mut client, version).unwrap(), tells_at_end);
+    client.batch_execute("RESET ROLE").unwrap();
+    writer.batch_execute("COMMIT").unwrap();
+    assert!(!Writes::are_late(&mut client, version).unwrap());
+    assert!(!tells_at_end || Writes::are_late(&mut server.standby().connect(), version).unwrap());
+}
+
 /// No command leaves the server, and a module's setting that nobody has defined is not there.
 #[test]
 fn settings_have_their_units_and_hide_commands() {

@@ -20,6 +20,8 @@ pub(crate) struct Amounts {
     pub checkpointer_writes: u64,
     /// Those that others have.
     pub other_writes: u64,
+    /// Whether some of these may not have been told yet.
+    pub writes_are_late: bool,
 }
 
 impl Amounts {
@@ -42,6 +44,7 @@ impl Amounts {
             wal_since_redo_bytes: unsigned(row.get(0)),
             checkpointer_writes: writes.buffers_checkpoint.max(0) as u64,
             other_writes: (writes.buffers_clean + writes.buffers_backend).max(0) as u64,
+            writes_are_late: Writes::are_late(client, version)?,
             ..Self::default()
         };
         let module = if row.get(3) { module_schema(client)? } else { None };
