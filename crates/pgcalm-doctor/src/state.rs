@@ -19,7 +19,8 @@ use pgcalm_host::Failure;
 /// Where the state is unless the caller says otherwise.
 pub const DIRECTORY: &str = "/var/lib/pgcalm/doctor";
 
-/// One value that was changed; of a value that was changed more than once, the first former value is kept.
+/// One value that was changed; of a value that was changed more than once the first former value is kept, unless somebody else
+/// changed it in between: then what they set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "target", rename_all = "lowercase")]
 pub enum Entry {
@@ -131,10 +132,16 @@ impl State {
     /// Notes a change that is about to be made. On disk when this returns.
     pub fn note(&mut self, entry: Entry) -> anyhow::Result<()> {
         match self.entries.iter_mut().find(|e| e.is_of_same(&entry)) {
-            Some(earlier) => match (earlier, entry) {
-                (Entry::Kernel { set, .. }, Entry::Kernel { set: new, .. })
-                | (Entry::Setting { set, .. }, Entry::Setting { set: new, .. }) => *set = new,
-                _ => unreachable!("entries of the same value are of the same kind"),
+            Some(earlier) => match (&mut *earlier, &entry) {
+                (Entry::Kernel { set, .. }, Entry::Kernel { set: new, former, .. }) if set == former => {
+                    *set = new.clone();
+                }
+                (Entry::Setting { set, .. }, Entry::Setting { set: new, former: Some(former), .. })
+                    if set == former =>
+                {
+                    *set = new.clone();
+                }
+                _ => *earlier = entry,
             },
             None => self.entries.push(entry),
         }
@@ -196,6 +203,9 @@ mod tests {
         drop(state);
         let mut state = State::open(&directory).unwrap();
         assert_eq!(state.entries(), [setting("3GB", Some("1GB"))]);
+        // Somebody else has set 5GB since.
+        state.note(setting("8GB", Some("5GB"))).unwrap();
+        assert_eq!(state.entries(), [setting("8GB", Some("5GB"))]);
         let entry = state.entries()[0].clone();
         state.forget(&entry).unwrap();
         assert_eq!(State::open_entries(&directory), []);

@@ -41,9 +41,14 @@ pub fn undo(
                     "{}: {former_file} is not a file that doctor writes; take it out of state.json",
                     directory.display()
                 );
-                if *of_boot == boot_id {
-                    let now = kernel_file::read(root, file)?;
-                    if now == *set {
+                let now = (*of_boot == boot_id).then(|| kernel_file::read(root, file)).transpose();
+                match now {
+                    Err(error) if error.is_not_found() => {
+                        // The device was taken away, and what was set with it.
+                        undone.notes.push(format!("{file} is not there any more: nothing is left to be taken back"));
+                    }
+                    Err(error) => return Err(error.into()),
+                    Ok(Some(now)) if now == *set => {
                         if !plan {
                             root.write(former_file, former)?;
                         }
@@ -53,9 +58,11 @@ pub fn undo(
                             from: (former_file == file).then_some(now),
                             to: Some(former.clone()),
                         });
-                    } else if kernel_file::read(root, former_file)? != *former {
+                    }
+                    Ok(Some(now)) if kernel_file::read(root, former_file)? != *former => {
                         undone.notes.push(changed_since(file, &now, set, former));
                     }
+                    Ok(_) => {}
                 }
             }
             Entry::Setting { system_identifier, data_directory, inode, name, set, former } => {

@@ -42,6 +42,13 @@ SET ROLE app;
 CREATE TABLE filler (t text);
 CREATE TABLE other (t text);
 CREATE TABLE gone (i int);
+CREATE TABLE dropped (i int);
+CREATE PROCEDURE drops() LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 1000) i;
+	DROP TABLE dropped;
+	COMMIT;
+END $$;
 GRANT ALL ON filler TO exempt;
 });
 
@@ -173,7 +180,9 @@ passes("BEGIN; $megabyte; SELECT pg_notify('somebody', ''); COMMIT", 'by a funct
 passes("BEGIN; CREATE TABLE own (i int); $megabyte; ALTER TABLE own ALTER i TYPE bigint; COMMIT",
 	'nor one that has files to drop');
 passes('VACUUM other', 'nor VACUUM');
+passes('VACUUM (ANALYZE) other, filler', 'nor the transactions that it makes of several tables');
 passes('DROP TABLE gone', 'nor DROP');
+passes('CALL drops()', 'nor a procedure at a COMMIT after which files go');
 passes($megabyte, 'nor a role that is exempt', 'exempt');
 passes("BEGIN; INSERT INTO other VALUES ('prepared'); ROLLBACK", 'nor who has no debt and rolls back');
 

@@ -200,6 +200,32 @@ $other->reload;
 reaches("state = 'released' AND object = 'standby'", 'which leaves the other one given up');
 eval { $load->finish };
 
+# --- and one that comes and goes
+
+# It flushes whole segments, and the last one is not whole
+$node->safe_psql('postgres', "SELECT pg_create_physical_replication_slot('receiver', true)");
+set("pg_calm_guard.lag_position = 'flush'", "pg_calm_guard.max_lag = 'receiver = 1s'", "pg_calm_guard.patience = '4s'");
+$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
+mkdir(my $received = $node->basedir . '/received');
+my $state = '';
+for (my $times = 0; $state ne 'released' && $times < 20; $times++)
+{
+	my $stream = start(
+		[
+			'pg_receivewal', '-S', 'receiver', '--status-interval=1', '-D', $received,
+			'-d', "application_name=receiver host=" . $node->host . ' port=' . $node->port
+		],
+		'<', \undef,
+		'>', \my $said,
+		'2>', \my $why,
+		IPC::Run::timer(600));
+
+	$node->safe_psql('postgres', 'SELECT pg_sleep(1)');
+	$state = lag("CASE WHEN object = 'receiver' THEN state END");
+	$stream->kill_kill;
+}
+is($state, 'released', 'nor for one that comes again and again, and is as far behind as before');
+
 $other->stop('immediate');
 $standby->stop('immediate');
 $node->stop('immediate');

@@ -216,6 +216,11 @@ ok( wait_for(
 	'but not where the primary has full_page_writes off');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET full_page_writes');
 $node->reload;
+ok( wait_for(
+		sub { (status_of($node)->{degraded} // '') =~ /bridged: full_page_writes was off at the last checkpoint/ }),
+	'nor there before a checkpoint has begun with it on');
+$node->safe_psql('postgres', 'CHECKPOINT');
+ok(wait_for(sub { (status_of($node)->{degraded} // '') !~ /full_page_writes/ }), 'from which recovery would begin');
 $standby->stop;
 command_ok([ 'pg_checksums', '--check', '-D', $standby->data_dir ], 'its checksums are right');
 

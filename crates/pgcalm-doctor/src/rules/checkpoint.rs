@@ -120,21 +120,19 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
         }
         let wanted = (rate * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
         match room(facts) {
-            Some(room) if wanted <= room / 2 => {
-                found = found.set(server, "max_wal_size", words::setting_size(wanted));
-            }
-            Some(room) => {
+            Some(room) if wanted > room / 2 => {
                 found = found.and(format!(
                     "pg_wal has room for {}: too little for the {} that it would take, with as much again to spare",
                     words::size(room),
                     words::size(wanted)
                 ));
             }
-            None => {
-                found = found.run(format!(
-                    "ALTER SYSTEM SET max_wal_size = '{}'; -- if the disk of pg_wal has twice that",
-                    words::setting_size(wanted)
-                ));
+            // The counts go on to tell of the time before it was raised: each run of doctor would double it.
+            Some(_) if by_rate => found = found.set(server, "max_wal_size", words::setting_size(wanted)),
+            room => {
+                let condition = if room.is_some() { "once" } else { "if the disk of pg_wal has twice that" };
+                let wanted = words::setting_size(wanted);
+                found = found.run(format!("ALTER SYSTEM SET max_wal_size = '{wanted}'; -- {condition}"));
             }
         }
         found

@@ -102,6 +102,22 @@ fn a_second_apply_keeps_the_first_former_value() {
 }
 
 #[test]
+fn what_went_with_its_device_does_not_keep_the_rest_from_being_taken_back() {
+    let host = Host::new();
+    let state = host.root.path("state");
+    host.write("sys/class/bdi/8:16/max_ratio_fine", "937\n");
+    let (device, sysctl) = ("/sys/class/bdi/8:16/max_ratio_fine", "/proc/sys/vm/dirty_expire_centisecs");
+    let changes = [kernel(sysctl, "30000"), kernel(device, "1000000")];
+    apply::apply(&host.root, &state, &changes, None).unwrap();
+    fs::remove_file(host.root.path(device)).unwrap();
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
+    assert!(undone.notes[0].contains(device), "{:?}", undone.notes);
+    assert_eq!(undone.changes.len(), 1);
+    assert_eq!(host.read(sysctl), "3000");
+    assert_eq!(undo::undo(&host.root, &state, None, false).unwrap(), undo::Undone::default());
+}
+
+#[test]
 fn no_other_file_is_written_whatever_the_state_says() {
     let host = Host::new();
     let state = host.root.path("state");

@@ -198,7 +198,7 @@ sync_directory(const ArchiveTarget *target)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		snprintf(error, sizeof(error), "could not open archive directory \"%s\": %m",
 		         target->directory);
-	if (archive_jobs_sync_begins(fd >= 0 ? &st : NULL) > 0)
+	if (archive_jobs_sync_begins(error[0] == '\0' ? &st : NULL) > 0)
 	{
 		if (error[0] == '\0')
 		{

@@ -323,7 +323,8 @@ after_write(Copy *copy, uint64 *started, size_t length, bool last)
 		if (sync_file_range(copy->temporary, (off_t) *started,
 		                    (off_t) (copy->result->written_bytes - *started),
 		                    SYNC_FILE_RANGE_WRITE) != 0 &&
-		    errno != ENOSYS && errno != EOPNOTSUPP && errno != ESPIPE)
+		    errno != ENOSYS && errno != EOPNOTSUPP && errno != ESPIPE && errno != EPERM &&
+		    errno != EINTR) /* refused, as by seccomp, or interrupted: fsync does it */
 			return failed_file(copy, "write back file", copy->temporary_name);
 		*started = copy->result->written_bytes;
 	}
@@ -460,7 +461,7 @@ rename_temporary(Copy *copy, bool *taken)
 	if (syscall(SYS_renameat2, copy->directory, copy->temporary_name, copy->directory,
 	            copy->final_name, RENAME_NOREPLACE) == 0)
 		return true;
-	if ((errno == EINVAL || errno == ENOSYS) &&
+	if ((errno == EINVAL || errno == ENOSYS || errno == EPERM) &&
 	    linkat(copy->directory, copy->temporary_name, copy->directory, copy->final_name, 0) == 0)
 	{
 		/* if it stays it is a leftover like others */

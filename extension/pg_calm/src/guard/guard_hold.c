@@ -91,6 +91,7 @@ static ProcessUtility_hook_type previous_process_utility = NULL;
 static int nesting = 0;         /* of statements */
 static bool may_hold = false;   /* this transaction, when it is over */
 static bool must_go_on = false; /* it frees space, or others wait for its next step */
+static bool freeing = false;    /* such a command is under way, in this transaction and the next */
 static double debt = 0;         /* cost of WAL written and not waited for */
 static WalUsage wal_seen;       /* of pgWalUsage */
 static GuardTicket waiting;     /* for release_hold */
@@ -485,11 +486,13 @@ after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *ar
 {
 	bool pays;
 
+	/* it is called for owners below as well, as of the portal of a CALL, and before that of the transaction */
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top || MyBackendType != B_BACKEND ||
-	    IsParallelWorker() || guard_shared == NULL)
+	    CurrentResourceOwner != TopTransactionResourceOwner || IsParallelWorker() ||
+	    guard_shared == NULL)
 		return;
 	/* without a transaction ID it wrote hint bits and the like, if anything: a reader */
-	pays = may_hold && TransactionIdIsValid(GetTopTransactionIdIfAny());
+	pays = may_hold && !freeing && TransactionIdIsValid(GetTopTransactionIdIfAny());
 	count_wal(pays);
 	if (pays && committed && !must_go_on && debt > 0 && gate_now() != GUARD_GATE_OPEN &&
 	    !has_locks())
@@ -497,7 +500,8 @@ after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *ar
 	/* a procedure goes on with another transaction */
 	if (nesting == 0)
 		may_hold = false;
-	must_go_on = false;
+	/* so does VACUUM */
+	must_go_on = freeing;
 }
 
 /* Whether a query writes by itself; functions that do are paid for when they are over */
@@ -598,9 +602,10 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 {
 	/* EXECUTE begins a statement like that which it stands for */
 	bool nests = !IsA(statement->utilityStmt, ExecuteStmt);
+	bool was_freeing = freeing;
 
 	if (frees_space(statement->utilityStmt))
-		must_go_on = true;
+		must_go_on = freeing = true;
 	else if (nesting == 0 && context == PROCESS_UTILITY_TOPLEVEL &&
 	         writes_much(statement->utilityStmt))
 		before_statement();
@@ -618,6 +623,7 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 	PG_FINALLY();
 	{
 		nesting = Max(nesting - (nests ? 1 : 0), 0);
+		freeing = was_freeing;
 	}
 	PG_END_TRY();
 }

@@ -44,10 +44,10 @@ typedef struct LagLimits
 	LagLimit limit[LIMITS_MAX];
 } LagLimits;
 
-/* A walsender that has a limit */
+/* A walsender that has a limit, or the last that was in its place */
 typedef struct Standby
 {
-	int pid; /* 0: none */
+	int pid; /* 0: gone */
 	char name[NAMEDATALEN];
 	GuardDrain drain;
 	uint64 stuck_since_ms; /* see guard_given_up */
@@ -61,6 +61,7 @@ static const LagLimit *limit_of(const char *name);
 static void remember(uint64 insert, uint64 now_ms);
 static double age_of(uint64 position, uint64 insert, uint64 now_ms);
 static void name_of(int pid, char *name);
+static void comes(Standby *standbys, Standby *standby, int pid);
 static double rate_of(const LagLimit *limit, const GuardDrain *drain, uint64 insert, uint64 now_ms,
                       GuardReading *reading);
 
@@ -226,6 +227,37 @@ name_of(int pid, char *name)
 	pgstat_clear_backend_activity_snapshot();
 }
 
+/*
+ * A walsender is new in its place.  A standby that comes again has been stuck since it first was:
+ * else one that comes and goes would have writers wait for ever.
+ */
+static void
+comes(Standby *standbys, Standby *standby, int pid)
+{
+	Standby gone = *standby;
+
+	memset(standby, 0, sizeof(*standby));
+	standby->pid = pid;
+	name_of(pid, standby->name);
+	gone.pid = 0;
+	if (strcmp(gone.name, standby->name) == 0)
+	{
+		standby->stuck_since_ms = gone.stuck_since_ms;
+		return;
+	}
+	for (int i = 0; i < max_wal_senders; i++)
+	{
+		Standby *other = &standbys[i];
+
+		if (other->pid == 0 && other->stuck_since_ms != 0 && strcmp(other->name, standby->name) == 0)
+		{
+			standby->stuck_since_ms = other->stuck_since_ms;
+			*other = gone;
+			return;
+		}
+	}
+}
+
 /* What a standby allows; also fills in the reading as if it were the one */
 static double
 rate_of(const LagLimit *limit, const GuardDrain *drain, uint64 insert, uint64 now_ms,
@@ -291,14 +323,12 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		position = guard_lag_position == GUARD_LAG_REPLAY ? walsender->apply : walsender->flush;
 		SpinLockRelease(&walsender->mutex);
 
-		if (pid == 0 || standby->pid != pid || read_names)
-		{
-			if (standby->pid != pid)
-				memset(standby, 0, sizeof(*standby));
-			standby->pid = pid;
-			if (pid != 0)
-				name_of(pid, standby->name);
-		}
+		if (pid == 0)
+			standby->pid = 0;
+		else if (standby->pid != pid)
+			comes(standbys, standby, pid);
+		else if (read_names)
+			name_of(pid, standby->name);
 		/* no position: pg_basebackup and others that do not report one */
 		if (pid == 0 || position == 0 || state == WALSNDSTATE_STARTUP ||
 		    state == WALSNDSTATE_BACKUP || (limit = limit_of(standby->name)) == NULL)

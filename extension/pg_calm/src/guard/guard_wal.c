@@ -45,6 +45,9 @@
 #define RETAINED_LEAST (256.0 * 1024)
 #define RETAINED_LAST_SECONDS 20.0
 
+/* Between looks that show no file removed, when a checkpoint is taken to have removed all that it will, ms */
+#define REMOVAL_MS 3000
+
 typedef struct WalFiles
 {
 	uint64 free_bytes;
@@ -242,6 +245,8 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static WalPressure pressure;
 	static GuardDrain retainer;
 	static char retained_by[NAMEDATALEN] = "";
+	static uint64 oldest = 0;
+	static uint64 removed_ms = 0; /* when a checkpoint may last have removed files */
 	char name[NAMEDATALEN] = "";
 	uint64 from_ms = now_ms;
 	uint64 from = retained_from(insert, redo, name, &from_ms);
@@ -272,8 +277,13 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	retained = from < redo && wal.room < (double) (insert - from);
 	if (!retained)
 		reading->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+	/* one that is complete by its control file goes on to remove files */
+	if (running || files->oldest != oldest)
+		removed_ms = now_ms;
+	oldest = files->oldest;
 	/* what it has left behind by then is freed by the next checkpoint, which nothing else hastens */
-	if (wal.freed > Max(wal.room, 2.0 * wal_segment_size) && (retained || !running))
+	if (wal.freed > Max(wal.room, 2.0 * wal_segment_size) &&
+	    (retained || now_ms > removed_ms + REMOVAL_MS))
 		guard_checkpoint_hurry(now_ms, true);
 	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
 
@@ -315,6 +325,8 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 	if (completed_redo == 0)
 		return;
 	redo = Max(redo, completed_redo);
+	/* which was read before */
+	insert = Max(insert, redo);
 	running = guard_checkpoint_look(redo, completed_redo, now_ms);
 
 	if (space->state != GUARD_OFF)

@@ -90,7 +90,7 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
 	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.c */
 	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
-	pg_atomic_uint32 primary_images;  /* in recovery: WAL has full-page images of all pages */
+	pg_atomic_uint32 images;          /* WAL has full-page images of all pages, since its redo point */
 	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many

@@ -165,21 +165,22 @@ publish_degraded(void)
 }
 
 /*
- * Recovery repairs torn pages by what is in WAL, whatever our own full_page_writes is: what
- * the primary's was at the redo point from which recovery would begin.
+ * Recovery repairs torn pages by their images in WAL: so what full_page_writes was at the redo point from
+ * which it would begin counts, in recovery the primary's, and that it has not been off since.
  */
 static void
-read_primary_images(void)
+read_images(void)
 {
-	ControlFileData *control;
+	static XLogRecPtr off_at = 0;
 	bool crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	const CheckPoint *last = &control->checkPointCopy;
 
-	if (!RecoveryInProgress())
-		return;
-	control = get_controlfile(DataDir, &crc_ok);
+	if (!fullPageWrites && !RecoveryInProgress())
+		off_at = GetXLogInsertRecPtr();
 	/* it may be being written just now */
 	if (crc_ok)
-		pg_atomic_write_u32(&calm_shared->primary_images, control->checkPointCopy.fullPageWrites);
+		pg_atomic_write_u32(&calm_shared->images, last->fullPageWrites && last->redo >= off_at);
 	pfree(control);
 }
 
@@ -189,7 +190,7 @@ read_settings(void)
 {
 	device_read_caps(&own_caps);
 	sharing_configure(&own_caps);
-	read_primary_images();
+	read_images();
 	publish_degraded();
 }
 

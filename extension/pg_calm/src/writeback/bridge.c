@@ -78,8 +78,9 @@ bridge_refusal(void)
 		return refused;
 	if (!fullPageWrites)
 		return "full_page_writes is off";
-	if (RecoveryInProgress() && pg_atomic_read_u32(&calm_shared->primary_images) == 0)
-		return "full_page_writes is off on the primary";
+	if (pg_atomic_read_u32(&calm_shared->images) == 0)
+		return RecoveryInProgress() ? "full_page_writes is off on the primary" :
+		                              "full_page_writes was off at the last checkpoint";
 	if (CALM_IO_DIRECT_DATA())
 		return "debug_io_direct keeps data files out of the page cache";
 	return NULL;

@@ -192,6 +192,17 @@ fn commands_are_exact() {
     );
 }
 
+/// Nor is it by counts: they would say the same when it has been raised.
+#[test]
+fn max_wal_size_is_raised_by_a_rate_alone() {
+    let mut facts = Host::new().facts();
+    server(&mut facts).checkpoints.requested = 1_000_000;
+    let report = rules::judge(facts);
+    let finding = find(&report, "max-wal-size");
+    assert_eq!(finding.changes, []);
+    assert_eq!(finding.commands, ["ALTER SYSTEM SET max_wal_size = '2048MB'; -- once"]);
+}
+
 #[test]
 fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
     let mut facts = Host::new().facts();
