@@ -1,3 +1,4 @@
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use pgcalm_monitor::model::{Host, Identity, Instance, Missing, Subject};
@@ -199,6 +200,19 @@ fn two_recorders_do_not_write_into_one_directory() {
     assert!(error.contains("another pgcalm record"), "{error}");
     drop(first);
     Writer::open(directory.path(), limits(64 << 20)).unwrap();
+}
+
+#[test]
+fn who_reads_in_the_recorder_s_process_leaves_it_its_lock_on_the_file() {
+    // Of a file system whose numbers of files are those that the kernel tells of locks.
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let _writer = stored(directory.path(), 10);
+    drop(Reader::open(directory.path()).unwrap());
+    let file = std::fs::metadata(directory.path().join(FILE)).unwrap().ino();
+    // The bytes by which SQLite tells that somebody reads.
+    let shared = format!(":{file} {} {}\n", 0x4000_0002, 0x4000_0002 + 509);
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    assert!(locks.contains(&shared), "{shared}{locks}");
 }
 
 #[test]
