@@ -147,6 +147,21 @@ fn the_file_keeps_to_its_size_and_the_newest_stay() {
 }
 
 #[test]
+fn a_file_that_was_allowed_more_shrinks_to_a_lower_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let sample = |second| Item::Sample { time_ms: NOW + second, dictionary: 0, length: 1, packed: vec![7; 20_000] };
+    let mut writer = Writer::open(directory.path(), limits(64 << 20)).unwrap();
+    writer.write(&(0..1000).map(sample).collect::<Vec<_>>()).unwrap();
+    drop(writer);
+    let length = || std::fs::metadata(directory.path().join(FILE)).unwrap().len();
+    assert!(length() > Limits::LEAST_BYTES + (3 << 20), "{}", length());
+    let mut writer = Writer::open(directory.path(), limits(Limits::LEAST_BYTES)).unwrap();
+    writer.tidy(NOW).unwrap();
+    drop(writer);
+    assert!(length() <= Limits::LEAST_BYTES, "{}", length());
+}
+
+#[test]
 fn what_a_wrong_clock_has_left_does_not_push_out_all_the_rest() {
     let directory = tempfile::tempdir().unwrap();
     let keep = Duration::from_secs(1000);
