@@ -1,7 +1,7 @@
 //! `pgcalm record`: samples go into a ring in memory, and a thread of its own writes them out.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
@@ -37,6 +37,9 @@ const RING_BYTES: usize = 8 << 20;
 /// At the start, so much of the record is judged again: a recorder that was killed has not told of what went on.
 const LOOK_BACK_MS: u64 = 600_000;
 
+/// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
+const SAME_MS: u64 = 3000;
+
 /// What is recorded, and where to.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -64,9 +67,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
     let writer = Writer::open(&options.directory, options.limits)?;
     let mut detector = Detector::default();
     let ring = Arc::new(Ring::default());
-    for item in judge_again(&options.directory, &mut detector, say) {
-        ring.push(item);
-    }
+    let known = judge_again(&options.directory, &mut detector, &ring, say);
     // A second for the connections to come is lost to the first sample in any case.
     let monitor = Monitor::start(pgcalm_monitor::Options { history: None, ..options.monitor })?;
     lock_memory(say);
@@ -94,39 +95,46 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
         for (server, second, bad) in step.seconds {
             ring.push(Item::Second(server, Box::new(second), bad));
         }
-        for incident in step.incidents {
-            ring.push(Item::Incident(Box::new(incident)));
-        }
+        push_new(step.incidents, &known, &ring);
     }
-    for incident in detector.finish() {
-        ring.push(Item::Incident(Box::new(incident)));
-    }
+    push_new(detector.finish(), &known, &ring);
     thread.finish();
     Ok(())
 }
 
 /// Gives the detector the last minutes of the record: what is usual is known at once, and what went on when the recorder was killed
-/// is an incident.
-fn judge_again(directory: &std::path::Path, detector: &mut Detector, say: fn(&str)) -> Vec<Item> {
-    let mut items = Vec::new();
+/// is an incident. Gives those that are in the record.
+fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&str)) -> Vec<Incident> {
     let read = Reader::open(directory).and_then(|reader| {
         let from = now_ms().saturating_sub(LOOK_BACK_MS);
         let known = reader.incidents(from)?;
-        // Judged by less of what was before, one that is known may seem to have begun a second sooner or later.
-        let is_new = |incident: &Incident| {
-            let overlaps =
-                |other: &Incident| other.started_ms <= incident.ended_ms && incident.started_ms <= other.ended_ms;
-            !known.iter().any(|other| other.server == incident.server && overlaps(other))
-        };
-        reader.samples(from, now_ms(), |host| {
-            let step = detector.push(&host);
-            items.extend(step.incidents.into_iter().filter(is_new).map(|incident| Item::Incident(Box::new(incident))));
-        })
+        reader.samples(from, now_ms(), |host| push_new(detector.push(&host).incidents, &known, ring))?;
+        Ok(known)
     });
-    if let Err(error) = read {
+    read.unwrap_or_else(|error| {
         say(&format!("pgcalm record: what was recorded before is not looked at again: {error}"));
+        Vec::new()
+    })
+}
+
+/// Adds those that the record did not have at the start, or not to their end.
+fn push_new(incidents: Vec<Incident>, known: &[Incident], ring: &Ring) {
+    for mut incident in incidents {
+        let same = |other: &&Incident| {
+            other.server == incident.server
+                && other.started_ms <= incident.ended_ms
+                && incident.started_ms <= other.ended_ms
+        };
+        if let Some(known) = known.iter().find(same) {
+            if incident.ended_ms <= known.ended_ms + SAME_MS {
+                continue;
+            }
+            // It goes on, and is written over that one.
+            incident.seconds += (incident.started_ms as f64 - known.started_ms as f64) / 1000.0;
+            incident.started_ms = known.started_ms;
+        }
+        ring.push(Item::Incident(Box::new(incident)));
     }
-    items
 }
 
 /// So that nothing of this process has to be read from a disk that hangs, or is swapped out.
@@ -327,7 +335,30 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::incident::Cause;
     use crate::second::Second;
+    use crate::store::tests::{NOW, incident};
+
+    fn incidents(ring: &Ring) -> Vec<Incident> {
+        let queue = ring.lock();
+        let of = |item: &Item| if let Item::Incident(incident) = item { Some((**incident).clone()) } else { None };
+        queue.items.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn an_incident_that_went_on_over_a_restart_is_the_one_that_is_known() {
+        let known = [incident(NOW, Cause::LockPileUp)];
+        let later = |ms, server: &str, ended_ms| Incident {
+            server: server.to_string(),
+            ended_ms: NOW + ended_ms,
+            ..incident(NOW + ms, Cause::Unknown)
+        };
+        let ring = Ring::default();
+        push_new(vec![later(1000, "5432", 6000), later(1000, "5432", 60_000)], &known, &ring);
+        push_new(vec![later(1000, "5433", 6000), later(6000, "5432", 9000)], &known, &ring);
+        let written: Vec<_> = incidents(&ring).iter().map(|it| (it.started_ms - NOW, it.seconds)).collect();
+        assert_eq!(written, [(0, 7.0), (1000, 6.0), (6000, 6.0)]);
+    }
 
     #[test]
     fn the_ring_forgets_the_oldest_seconds_and_no_incident() {

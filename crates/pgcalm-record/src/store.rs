@@ -114,4 +114,4 @@ fn verify(path: &Path, connection: &Connection) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

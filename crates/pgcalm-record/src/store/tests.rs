@@ -7,7 +7,7 @@ use super::*;
 use crate::incident::{Cause, Cure, Incident};
 use crate::second::Second;
 
-const NOW: u64 = 1_800_000_000_000;
+pub(crate) const NOW: u64 = 1_800_000_000_000;
 
 fn limits(bytes: u64) -> Limits {
     Limits { keep: Duration::from_secs(7 * 86_400), bytes }
@@ -30,7 +30,7 @@ fn second(time_ms: u64) -> Item {
     Item::Second("5432".to_string(), Box::new(second), false)
 }
 
-fn incident(started_ms: u64, cause: Cause) -> Incident {
+pub(crate) fn incident(started_ms: u64, cause: Cause) -> Incident {
     Incident {
         pgcalm: "0".to_string(),
         id: None,
