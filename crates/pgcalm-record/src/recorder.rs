@@ -34,6 +34,9 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 /// What the ring may hold while nothing can be written: half an hour of ten instances.
 const RING_BYTES: usize = 8 << 20;
 
+/// What it may hold of incidents alone: hundreds.
+const RING_BYTES_OF_INCIDENTS: usize = 2 * RING_BYTES;
+
 /// At the start, so much of the record is judged again: a recorder that was killed has not told of what went on.
 const LOOK_BACK_MS: u64 = 600_000;
 
@@ -180,7 +183,7 @@ struct Ring {
 struct Queue {
     items: VecDeque<Item>,
     bytes: usize,
-    /// Samples and seconds for which there was no room.
+    /// Samples, seconds and incidents for which there was no room.
     lost: u64,
     urgent: bool,
     stop: bool,
@@ -191,9 +194,7 @@ impl Ring {
     fn push(&self, item: Item) {
         let mut queue = self.lock();
         queue.urgent |= matches!(item, Item::Incident(_));
-        queue.bytes += size(&item);
-        queue.items.push_back(item);
-        while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+        queue.add(item);
         if queue.urgent {
             self.wake.notify_all();
         }
@@ -205,16 +206,31 @@ impl Ring {
 }
 
 impl Queue {
-    /// Drops the oldest sample or second; incidents, and what samples are read with, stay. False if there is none.
-    fn drop_oldest(&mut self) -> bool {
-        let Some(at) = self.items.iter().position(|item| matches!(item, Item::Sample { .. } | Item::Second(..))) else {
-            return false;
-        };
-        if let Some(item) = self.items.remove(at) {
-            self.bytes -= size(&item);
+    /// Adds one; an incident that is given again replaces what waits of it.
+    fn add(&mut self, item: Item) {
+        if let Item::Incident(new) = &item {
+            let key = |incident: &Incident| (incident.server.clone(), incident.started_ms);
+            let key_of_new = key(new);
+            self.remove(|item| matches!(item, Item::Incident(old) if key(old) == key_of_new));
+        }
+        self.bytes += size(&item);
+        self.items.push_back(item);
+        while self.bytes > RING_BYTES && self.drop_oldest() {
             self.lost += 1;
         }
-        true
+    }
+
+    /// Drops the oldest sample or second, and incidents when these alone are too much; what samples are read with stays. False if
+    /// there is none.
+    fn drop_oldest(&mut self) -> bool {
+        self.remove(|item| matches!(item, Item::Sample { .. } | Item::Second(..)))
+            || self.bytes > RING_BYTES_OF_INCIDENTS && self.remove(|item| matches!(item, Item::Incident(_)))
+    }
+
+    fn remove(&mut self, which: impl Fn(&Item) -> bool) -> bool {
+        let item = self.items.iter().position(which).and_then(|at| self.items.remove(at));
+        self.bytes -= item.as_ref().map_or(0, size);
+        item.is_some()
     }
 }
 
@@ -283,7 +299,8 @@ fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
             say(&format!("pgcalm record: {problem}; what is not written yet stays in memory"));
         }
         if outcome.is_ok() && !said.is_empty() {
-            let lost = if lost > 0 { format!(", but for {lost} samples and seconds") } else { String::new() };
+            let lost =
+                if lost > 0 { format!(", but for {lost} samples, seconds and incidents") } else { String::new() };
             say(&format!("pgcalm record: writes again, and all that was kept in memory{lost}"));
         }
         pause = if outcome.is_ok() { WRITE_INTERVAL } else { RETRY };
@@ -297,12 +314,10 @@ fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
 /// What could not be written is before what has come since.
 fn put_back(ring: &Ring, items: Vec<Item>, lost: u64) {
     let mut queue = ring.lock();
-    queue.bytes += items.iter().map(size).sum::<usize>();
+    let newer = std::mem::take(&mut queue.items);
+    queue.bytes = 0;
     queue.lost += lost;
-    for item in items.into_iter().rev() {
-        queue.items.push_front(item);
-    }
-    while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+    items.into_iter().chain(newer).for_each(|item| queue.add(item));
 }
 
 /// The wall clock, but not further than time has passed since the start: one that jumps ahead must not make all of the record look
@@ -361,7 +376,22 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_forgets_the_oldest_seconds_and_no_incident() {
+    fn the_ring_holds_an_incident_once_and_the_newest_of_too_many() {
+        let ring = Ring::default();
+        let longer = |number: u64| Item::Incident(Box::new(incident(NOW + number / 2, Cause::Unknown)));
+        (0..2000).for_each(|number| ring.push(longer(number)));
+        let kept = incidents(&ring);
+        let lost = std::mem::take(&mut ring.lock().lost);
+        assert_eq!(kept.len() as u64 + lost, 1000);
+        assert!(lost > 0 && ring.lock().bytes <= RING_BYTES_OF_INCIDENTS, "{lost}");
+        assert_eq!(kept.last().map(|it| it.started_ms), Some(NOW + 999));
+        // What could not be written is not more of it than what has come since.
+        put_back(&ring, vec![longer(1998)], 0);
+        assert_eq!(incidents(&ring), kept);
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest_seconds_and_no_dictionary() {
         let ring = Ring::default();
         ring.push(Item::Dictionary { id: 1, json: vec![0; 10] });
         for time_ms in 0..20_000 {
