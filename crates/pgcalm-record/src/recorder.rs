@@ -43,6 +43,9 @@ const LOOK_BACK_MS: u64 = 600_000;
 /// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
 const SAME_MS: u64 = 3000;
 
+/// By so much each time that the record is tidied, the time it goes by comes nearer to a clock that has jumped ahead.
+const STEP_MS: u64 = 600_000;
+
 /// What is recorded, and where to.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -320,8 +323,8 @@ fn put_back(ring: &Ring, items: Vec<Item>, lost: u64) {
     items.into_iter().chain(newer).for_each(|item| queue.add(item));
 }
 
-/// The wall clock, but not further than time has passed since the start: one that jumps ahead must not make all of the record look
-/// too old.
+/// The wall clock, but after one that jumps ahead by [`STEP_MS`] a look: all of the record must not look too old at once, while
+/// somebody may still set the clock right.
 struct Clock {
     wall_ms: u64,
     steady: Instant,
@@ -334,12 +337,15 @@ impl Clock {
 
     fn now_ms(&mut self) -> u64 {
         let steady = self.wall_ms + self.steady.elapsed().as_millis() as u64;
+        let wall = now_ms();
         // Set back, or slewed: that is the time from now on.
-        if now_ms() < steady {
+        if wall < steady {
             *self = Self::new();
             return self.wall_ms;
         }
-        steady
+        let step = (wall - steady).min(STEP_MS);
+        self.wall_ms += step;
+        steady + step
     }
 }
 
@@ -388,6 +394,20 @@ mod tests {
         // What could not be written is not more of it than what has come since.
         put_back(&ring, vec![longer(1998)], 0);
         assert_eq!(incidents(&ring), kept);
+    }
+
+    #[test]
+    fn a_clock_that_has_jumped_ahead_is_followed_step_by_step() {
+        let jumped = now_ms();
+        let mut clock = Clock { wall_ms: jumped - 3 * STEP_MS, steady: Instant::now() };
+        assert!(clock.now_ms() < jumped - STEP_MS);
+        for _ in 0..2 {
+            clock.now_ms();
+        }
+        assert!(clock.now_ms() >= jumped);
+        // Set back, it is the time at once.
+        let mut clock = Clock { wall_ms: jumped + 86_400_000, steady: Instant::now() };
+        assert!(clock.now_ms() < jumped + STEP_MS);
     }
 
     #[test]
