@@ -22,7 +22,7 @@ const AROUND: usize = 60;
 /// So many good seconds in a row end an incident.
 const GOOD_AT_END: usize = 3;
 
-/// After so many seconds a stall is what is usual from now on.
+/// After so many seconds a stall is what is usual from now on; a server that hangs never is.
 const LONGEST: usize = 600;
 
 /// So many seconds without a connection end an incident: the server was stopped.
@@ -224,8 +224,16 @@ impl Server {
         bad
     }
 
-    fn go_on(&mut self, second: Second, bad: bool, incidents: &mut Vec<Incident>) {
+    fn go_on(&mut self, mut second: Second, bad: bool, incidents: &mut Vec<Incident>) {
         let Some(open) = &mut self.open else { return };
+        let hangs = |second: &Second| matches!(second.answer, Answer::Hung(_));
+        // Of a hang that lasts, the newest second stands for those before: what is lost goes by the time between two.
+        if open.seconds.len() > open.first + LONGEST
+            && hangs(&second)
+            && let Some((before, _)) = open.seconds.pop_if(|(before, _)| hangs(before))
+        {
+            second.looks.join(&before.looks);
+        }
         open.seconds.push((second, bad));
         if bad {
             open.last = open.seconds.len() - 1;
@@ -237,7 +245,7 @@ impl Server {
             self.close(Some("server_away"), incidents);
         } else if good >= GOOD_AT_END {
             self.close(None, incidents);
-        } else if open.last - open.first >= LONGEST {
+        } else if open.seconds[open.first..=open.last].iter().filter(|(second, _)| !hangs(second)).count() > LONGEST {
             self.close(Some("became_usual"), incidents);
             self.baseline.clear();
         }

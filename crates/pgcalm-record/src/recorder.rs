@@ -1,7 +1,7 @@
 //! `pgcalm record`: samples go into a ring in memory, and a thread of its own writes them out.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
@@ -34,8 +34,17 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 /// What the ring may hold while nothing can be written: half an hour of ten instances.
 const RING_BYTES: usize = 8 << 20;
 
+/// What it may hold of incidents alone: hundreds.
+const RING_BYTES_OF_INCIDENTS: usize = 2 * RING_BYTES;
+
 /// At the start, so much of the record is judged again: a recorder that was killed has not told of what went on.
 const LOOK_BACK_MS: u64 = 600_000;
+
+/// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
+const SAME_MS: u64 = 3000;
+
+/// By so much each time that the record is tidied, the time it goes by comes nearer to a clock that has jumped ahead.
+const STEP_MS: u64 = 600_000;
 
 /// What is recorded, and where to.
 #[derive(Debug, Clone)]
@@ -64,9 +73,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
     let writer = Writer::open(&options.directory, options.limits)?;
     let mut detector = Detector::default();
     let ring = Arc::new(Ring::default());
-    for item in judge_again(&options.directory, &mut detector, say) {
-        ring.push(item);
-    }
+    let known = judge_again(&options.directory, &mut detector, &ring, say);
     // A second for the connections to come is lost to the first sample in any case.
     let monitor = Monitor::start(pgcalm_monitor::Options { history: None, ..options.monitor })?;
     lock_memory(say);
@@ -94,39 +101,46 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
         for (server, second, bad) in step.seconds {
             ring.push(Item::Second(server, Box::new(second), bad));
         }
-        for incident in step.incidents {
-            ring.push(Item::Incident(Box::new(incident)));
-        }
+        push_new(step.incidents, &known, &ring);
     }
-    for incident in detector.finish() {
-        ring.push(Item::Incident(Box::new(incident)));
-    }
+    push_new(detector.finish(), &known, &ring);
     thread.finish();
     Ok(())
 }
 
 /// Gives the detector the last minutes of the record: what is usual is known at once, and what went on when the recorder was killed
-/// is an incident.
-fn judge_again(directory: &std::path::Path, detector: &mut Detector, say: fn(&str)) -> Vec<Item> {
-    let mut items = Vec::new();
+/// is an incident. Gives those that are in the record.
+fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&str)) -> Vec<Incident> {
     let read = Reader::open(directory).and_then(|reader| {
         let from = now_ms().saturating_sub(LOOK_BACK_MS);
         let known = reader.incidents(from)?;
-        // Judged by less of what was before, one that is known may seem to have begun a second sooner or later.
-        let is_new = |incident: &Incident| {
-            let overlaps =
-                |other: &Incident| other.started_ms <= incident.ended_ms && incident.started_ms <= other.ended_ms;
-            !known.iter().any(|other| other.server == incident.server && overlaps(other))
-        };
-        reader.samples(from, now_ms(), |host| {
-            let step = detector.push(&host);
-            items.extend(step.incidents.into_iter().filter(is_new).map(|incident| Item::Incident(Box::new(incident))));
-        })
+        reader.samples(from, now_ms(), |host| push_new(detector.push(&host).incidents, &known, ring))?;
+        Ok(known)
     });
-    if let Err(error) = read {
+    read.unwrap_or_else(|error| {
         say(&format!("pgcalm record: what was recorded before is not looked at again: {error}"));
+        Vec::new()
+    })
+}
+
+/// Adds those that the record did not have at the start, or not to their end.
+fn push_new(incidents: Vec<Incident>, known: &[Incident], ring: &Ring) {
+    for mut incident in incidents {
+        let same = |other: &&Incident| {
+            other.server == incident.server
+                && other.started_ms <= incident.ended_ms
+                && incident.started_ms <= other.ended_ms
+        };
+        if let Some(known) = known.iter().find(same) {
+            if incident.ended_ms <= known.ended_ms + SAME_MS {
+                continue;
+            }
+            // It goes on, and is written over that one.
+            incident.seconds += (incident.started_ms as f64 - known.started_ms as f64) / 1000.0;
+            incident.started_ms = known.started_ms;
+        }
+        ring.push(Item::Incident(Box::new(incident)));
     }
-    items
 }
 
 /// So that nothing of this process has to be read from a disk that hangs, or is swapped out.
@@ -172,7 +186,7 @@ struct Ring {
 struct Queue {
     items: VecDeque<Item>,
     bytes: usize,
-    /// Samples and seconds for which there was no room.
+    /// Samples, seconds and incidents for which there was no room.
     lost: u64,
     urgent: bool,
     stop: bool,
@@ -183,9 +197,7 @@ impl Ring {
     fn push(&self, item: Item) {
         let mut queue = self.lock();
         queue.urgent |= matches!(item, Item::Incident(_));
-        queue.bytes += size(&item);
-        queue.items.push_back(item);
-        while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+        queue.add(item);
         if queue.urgent {
             self.wake.notify_all();
         }
@@ -197,16 +209,31 @@ impl Ring {
 }
 
 impl Queue {
-    /// Drops the oldest sample or second; incidents, and what samples are read with, stay. False if there is none.
-    fn drop_oldest(&mut self) -> bool {
-        let Some(at) = self.items.iter().position(|item| matches!(item, Item::Sample { .. } | Item::Second(..))) else {
-            return false;
-        };
-        if let Some(item) = self.items.remove(at) {
-            self.bytes -= size(&item);
+    /// Adds one; an incident that is given again replaces what waits of it.
+    fn add(&mut self, item: Item) {
+        if let Item::Incident(new) = &item {
+            let key = |incident: &Incident| (incident.server.clone(), incident.started_ms);
+            let key_of_new = key(new);
+            self.remove(|item| matches!(item, Item::Incident(old) if key(old) == key_of_new));
+        }
+        self.bytes += size(&item);
+        self.items.push_back(item);
+        while self.bytes > RING_BYTES && self.drop_oldest() {
             self.lost += 1;
         }
-        true
+    }
+
+    /// Drops the oldest sample or second, and incidents when these alone are too much; what samples are read with stays. False if
+    /// there is none.
+    fn drop_oldest(&mut self) -> bool {
+        self.remove(|item| matches!(item, Item::Sample { .. } | Item::Second(..)))
+            || self.bytes > RING_BYTES_OF_INCIDENTS && self.remove(|item| matches!(item, Item::Incident(_)))
+    }
+
+    fn remove(&mut self, which: impl Fn(&Item) -> bool) -> bool {
+        let item = self.items.iter().position(which).and_then(|at| self.items.remove(at));
+        self.bytes -= item.as_ref().map_or(0, size);
+        item.is_some()
     }
 }
 
@@ -275,7 +302,8 @@ fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
             say(&format!("pgcalm record: {problem}; what is not written yet stays in memory"));
         }
         if outcome.is_ok() && !said.is_empty() {
-            let lost = if lost > 0 { format!(", but for {lost} samples and seconds") } else { String::new() };
+            let lost =
+                if lost > 0 { format!(", but for {lost} samples, seconds and incidents") } else { String::new() };
             say(&format!("pgcalm record: writes again, and all that was kept in memory{lost}"));
         }
         pause = if outcome.is_ok() { WRITE_INTERVAL } else { RETRY };
@@ -289,16 +317,14 @@ fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
 /// What could not be written is before what has come since.
 fn put_back(ring: &Ring, items: Vec<Item>, lost: u64) {
     let mut queue = ring.lock();
-    queue.bytes += items.iter().map(size).sum::<usize>();
+    let newer = std::mem::take(&mut queue.items);
+    queue.bytes = 0;
     queue.lost += lost;
-    for item in items.into_iter().rev() {
-        queue.items.push_front(item);
-    }
-    while queue.bytes > RING_BYTES && queue.drop_oldest() {}
+    items.into_iter().chain(newer).for_each(|item| queue.add(item));
 }
 
-/// The wall clock, but not further than time has passed since the start: one that jumps ahead must not make all of the record look
-/// too old.
+/// The wall clock, but after one that jumps ahead by [`STEP_MS`] a look: all of the record must not look too old at once, while
+/// somebody may still set the clock right.
 struct Clock {
     wall_ms: u64,
     steady: Instant,
@@ -311,12 +337,15 @@ impl Clock {
 
     fn now_ms(&mut self) -> u64 {
         let steady = self.wall_ms + self.steady.elapsed().as_millis() as u64;
+        let wall = now_ms();
         // Set back, or slewed: that is the time from now on.
-        if now_ms() < steady {
+        if wall < steady {
             *self = Self::new();
             return self.wall_ms;
         }
-        steady
+        let step = (wall - steady).min(STEP_MS);
+        self.wall_ms += step;
+        steady + step
     }
 }
 
@@ -327,10 +356,62 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::incident::Cause;
     use crate::second::Second;
+    use crate::store::tests::{NOW, incident};
+
+    fn incidents(ring: &Ring) -> Vec<Incident> {
+        let queue = ring.lock();
+        let of = |item: &Item| if let Item::Incident(incident) = item { Some((**incident).clone()) } else { None };
+        queue.items.iter().filter_map(of).collect()
+    }
 
     #[test]
-    fn the_ring_forgets_the_oldest_seconds_and_no_incident() {
+    fn an_incident_that_went_on_over_a_restart_is_the_one_that_is_known() {
+        let known = [incident(NOW, Cause::LockPileUp)];
+        let later = |ms, server: &str, ended_ms| Incident {
+            server: server.to_string(),
+            ended_ms: NOW + ended_ms,
+            ..incident(NOW + ms, Cause::Unknown)
+        };
+        let ring = Ring::default();
+        push_new(vec![later(1000, "5432", 6000), later(1000, "5432", 60_000)], &known, &ring);
+        push_new(vec![later(1000, "5433", 6000), later(6000, "5432", 9000)], &known, &ring);
+        let written: Vec<_> = incidents(&ring).iter().map(|it| (it.started_ms - NOW, it.seconds)).collect();
+        assert_eq!(written, [(0, 7.0), (1000, 6.0), (6000, 6.0)]);
+    }
+
+    #[test]
+    fn the_ring_holds_an_incident_once_and_the_newest_of_too_many() {
+        let ring = Ring::default();
+        let longer = |number: u64| Item::Incident(Box::new(incident(NOW + number / 2, Cause::Unknown)));
+        (0..2000).for_each(|number| ring.push(longer(number)));
+        let kept = incidents(&ring);
+        let lost = std::mem::take(&mut ring.lock().lost);
+        assert_eq!(kept.len() as u64 + lost, 1000);
+        assert!(lost > 0 && ring.lock().bytes <= RING_BYTES_OF_INCIDENTS, "{lost}");
+        assert_eq!(kept.last().map(|it| it.started_ms), Some(NOW + 999));
+        // What could not be written is not more of it than what has come since.
+        put_back(&ring, vec![longer(1998)], 0);
+        assert_eq!(incidents(&ring), kept);
+    }
+
+    #[test]
+    fn a_clock_that_has_jumped_ahead_is_followed_step_by_step() {
+        let jumped = now_ms();
+        let mut clock = Clock { wall_ms: jumped - 3 * STEP_MS, steady: Instant::now() };
+        assert!(clock.now_ms() < jumped - STEP_MS);
+        for _ in 0..2 {
+            clock.now_ms();
+        }
+        assert!(clock.now_ms() >= jumped);
+        // Set back, it is the time at once.
+        let mut clock = Clock { wall_ms: jumped + 86_400_000, steady: Instant::now() };
+        assert!(clock.now_ms() < jumped + STEP_MS);
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest_seconds_and_no_dictionary() {
         let ring = Ring::default();
         ring.push(Item::Dictionary { id: 1, json: vec![0; 10] });
         for time_ms in 0..20_000 {

@@ -349,6 +349,25 @@ fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
 }
 
 #[test]
+fn a_server_that_hangs_for_an_hour_is_one_incident_with_all_it_lost() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN).hung(3600).seconds(1, STALL).seconds(AROUND + 20, EVEN);
+    let ends: Vec<_> = made.incidents.iter().map(|it| (it.started_ms, it.ended_by.as_deref())).collect();
+    assert_eq!(ends, [(made.incidents[0].started_ms, None); 2]);
+    let incident = &made.incidents[1];
+    assert!(
+        incident.seconds >= 3600.0 && incident.lost_commits >= 355_000.0,
+        "{} {}",
+        incident.seconds,
+        incident.lost_commits
+    );
+    assert!(incident.timeline.len() < LONGEST + 3 * AROUND, "{}", incident.timeline.len());
+    // What was usual is so still.
+    made.seconds(6, STALL).seconds(10, EVEN);
+    assert!(made.incidents[2].lost_commits > 500.0, "{}", made.incidents[2].lost_commits);
+}
+
+#[test]
 fn a_stall_without_end_becomes_the_usual() {
     let mut made = Made::new();
     made.seconds(100, EVEN).seconds(LONGEST + 100, STALL);

@@ -1,3 +1,4 @@
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use pgcalm_monitor::model::{Host, Identity, Instance, Missing, Subject};
@@ -6,7 +7,7 @@ use super::*;
 use crate::incident::{Cause, Cure, Incident};
 use crate::second::Second;
 
-const NOW: u64 = 1_800_000_000_000;
+pub(crate) const NOW: u64 = 1_800_000_000_000;
 
 fn limits(bytes: u64) -> Limits {
     Limits { keep: Duration::from_secs(7 * 86_400), bytes }
@@ -29,7 +30,7 @@ fn second(time_ms: u64) -> Item {
     Item::Second("5432".to_string(), Box::new(second), false)
 }
 
-fn incident(started_ms: u64, cause: Cause) -> Incident {
+pub(crate) fn incident(started_ms: u64, cause: Cause) -> Incident {
     Incident {
         pgcalm: "0".to_string(),
         id: None,
@@ -146,6 +147,21 @@ fn the_file_keeps_to_its_size_and_the_newest_stay() {
 }
 
 #[test]
+fn a_file_that_was_allowed_more_shrinks_to_a_lower_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let sample = |second| Item::Sample { time_ms: NOW + second, dictionary: 0, length: 1, packed: vec![7; 20_000] };
+    let mut writer = Writer::open(directory.path(), limits(64 << 20)).unwrap();
+    writer.write(&(0..1000).map(sample).collect::<Vec<_>>()).unwrap();
+    drop(writer);
+    let length = || std::fs::metadata(directory.path().join(FILE)).unwrap().len();
+    assert!(length() > Limits::LEAST_BYTES + (3 << 20), "{}", length());
+    let mut writer = Writer::open(directory.path(), limits(Limits::LEAST_BYTES)).unwrap();
+    writer.tidy(NOW).unwrap();
+    drop(writer);
+    assert!(length() <= Limits::LEAST_BYTES, "{}", length());
+}
+
+#[test]
 fn what_a_wrong_clock_has_left_does_not_push_out_all_the_rest() {
     let directory = tempfile::tempdir().unwrap();
     let keep = Duration::from_secs(1000);
@@ -199,6 +215,19 @@ fn two_recorders_do_not_write_into_one_directory() {
     assert!(error.contains("another pgcalm record"), "{error}");
     drop(first);
     Writer::open(directory.path(), limits(64 << 20)).unwrap();
+}
+
+#[test]
+fn who_reads_in_the_recorder_s_process_leaves_it_its_lock_on_the_file() {
+    // Of a file system whose numbers of files are those that the kernel tells of locks.
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let _writer = stored(directory.path(), 10);
+    drop(Reader::open(directory.path()).unwrap());
+    let file = std::fs::metadata(directory.path().join(FILE)).unwrap().ino();
+    // The bytes by which SQLite tells that somebody reads.
+    let shared = format!(":{file} {} {}\n", 0x4000_0002, 0x4000_0002 + 509);
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    assert!(locks.contains(&shared), "{shared}{locks}");
 }
 
 #[test]

@@ -181,7 +181,11 @@ impl Writer {
              AND id < (SELECT max(id) FROM dictionary)",
             [],
         )?;
-        self.connection.execute_batch("PRAGMA incremental_vacuum(2000)")
+        // A step frees a page.
+        let mut vacuum = self.connection.prepare("PRAGMA incremental_vacuum(2000)")?;
+        let mut pages = vacuum.query([])?;
+        while pages.next()?.is_some() {}
+        Ok(())
     }
 
     /// Bytes of the file that hold anything.
