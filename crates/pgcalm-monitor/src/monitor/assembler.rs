@@ -40,7 +40,7 @@ impl Assembler {
             }
             let local = address.is_local();
             let port = Some(address.port());
-            watched.push(Watched::new(Key::Connect(number), name, port, local, Some(address), &options)?);
+            watched.push(Watched::new(Key::Connect(number), name, port, local, Ok(address), &options));
         }
         Ok(Self {
             options,
@@ -136,7 +136,9 @@ impl Assembler {
             return Ok(());
         }
         self.hidden = found.hidden;
-        self.watched.retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
+        // One that nobody asks, as there was no way to it, is begun anew.
+        let is_there = |watched: &Watched| found.servers.iter().any(|server| server.key == watched.key);
+        self.watched.retain(|watched| watched.is_asked() && is_there(watched));
         // After a restart of this program they have the same names again.
         found.servers.sort_by_cached_key(|server| (server.port, self.place(server)));
         for server in found.servers {
@@ -145,8 +147,10 @@ impl Assembler {
                 continue;
             }
             let name = self.name(&server);
-            let address = server.place.as_ref().map(address::of_found).transpose()?;
-            let mut watched = Watched::new(server.key, name, server.port, true, address, &self.options)?;
+            // Whoever can run a process can make a server of which nothing is right.
+            let address = server.place.as_ref().ok_or_else(|| "it listens on no port".to_string());
+            let address = address.and_then(|place| address::of_found(place).map_err(|error| error.to_string()));
+            let mut watched = Watched::new(server.key, name, server.port, true, address, &self.options);
             watched.host = server.instance;
             self.watched.push(watched);
         }
@@ -203,29 +207,51 @@ mod tests {
     use pgcalm_host::fake::FakeHost;
 
     use super::*;
+    use crate::model::{Instance, Reachability};
 
     #[test]
     fn servers_of_containers_have_names_of_their_own() {
-        let root = FakeHost::default();
-        root.link("proc/self/ns/uts", "uts:[1]");
-        for (pid, host) in [(70, "db-1"), (80, "db-2"), (90, "db-2")] {
-            let stat = format!("{pid} (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
-            root.put(format!("proc/{pid}/stat"), &stat);
-            root.put(format!("proc/{pid}/cmdline"), "/usr/bin/postgres\0-D\0/srv/pg");
-            root.put(format!("proc/{pid}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
-            root.put(format!("proc/{pid}/status"), &format!("Name:\tpostgres\nNSpid:\t{pid}\t1\n"));
-            root.link(format!("proc/{pid}/cwd"), "/srv/pg");
-            root.link(format!("proc/{pid}/root"), format!("../../{pid}"));
-            root.link(format!("proc/{pid}/ns/uts"), format!("uts:[{pid}]"));
-            root.put(format!("{pid}/srv/pg/postmaster.pid"), "1\n/srv/pg\n1700000000\n5432\n/tmp\n*\n");
-            root.put(format!("{pid}/srv/pg/PG_VERSION"), "15\n");
-            root.put(format!("{pid}/etc/hostname"), &format!("{host}\n"));
-        }
+        let root = host_with(&[(70, "db-1", 5432), (80, "db-2", 5432), (90, "db-2", 5432)]);
         let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
         let host = assembler.assemble().unwrap();
         let names: BTreeSet<&str> = host.instances.iter().map(|instance| instance.identity.name.as_str()).collect();
         let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
         assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
         assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
+    }
+
+    #[test]
+    fn a_server_with_an_impossible_port_spoils_no_other() {
+        let root = host_with(&[(70, "odd", 0), (80, "well", 5432)]);
+        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let host = assembler.assemble().unwrap();
+        let [odd, well] = &host.instances[..] else { panic!("{host:?}") };
+        assert_eq!((odd.identity.port, well.identity.port), (Some(0), Some(5432)));
+        let reason = |instance: &Instance| instance.missing.iter().map(|missing| missing.reason.clone()).next();
+        assert!(reason(odd).is_some_and(|reason| reason.contains("port")), "{odd:?}");
+        assert_eq!(well.reachability, Reachability::Connecting);
+        assert_eq!(assembler.ways().len(), 2);
+    }
+
+    /// With servers in containers, by process, name of the container, and port.
+    fn host_with(servers: &[(i32, &str, u16)]) -> FakeHost {
+        let root = FakeHost::default();
+        root.link("proc/self/ns/uts", "uts:[1]");
+        for (pid, host, port) in servers {
+            let stat = format!("{pid} (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
+            root.put(format!("proc/{pid}/stat"), &stat);
+            root.put(format!("proc/{pid}/cmdline"), "/usr/bin/postgres\0-D\0/srv/pg");
+            root.put(format!("proc/{pid}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            root.put(format!("proc/{pid}/status"), &format!("Name:\tpostgres\nNSpid:\t{pid}\t1\n"));
+            root.link(format!("proc/{pid}/exe"), "/usr/bin/postgres");
+            root.link(format!("proc/{pid}/cwd"), root.path(format!("{pid}/srv/pg")));
+            root.link(format!("proc/{pid}/root"), root.path(pid.to_string()));
+            root.link(format!("proc/{pid}/ns/uts"), format!("uts:[{pid}]"));
+            let pid_file = format!("1\n/srv/pg\n1700000000\n{port}\n/tmp\n*\n");
+            root.put(format!("{pid}/srv/pg/postmaster.pid"), &pid_file);
+            root.put(format!("{pid}/srv/pg/PG_VERSION"), "15\n");
+            root.put(format!("{pid}/etc/hostname"), &format!("{host}\n"));
+        }
+        root
     }
 }

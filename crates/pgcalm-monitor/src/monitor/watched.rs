@@ -6,7 +6,7 @@ use std::time::Duration;
 use pgcalm_host::instance::Instance as HostInstance;
 use pgcalm_host::instance::Role;
 use pgcalm_host::pressure::Group;
-use pgcalm_host::{Failure, HostRoot, instance, process_file};
+use pgcalm_host::{HostRoot, instance, process_file};
 use pgcalm_postgres::Address;
 
 use super::{Options, Way};
@@ -27,7 +27,8 @@ pub(super) struct Watched {
     /// Whether it has been looked for on this host since it told where its files are.
     pub(super) located: bool,
     address: Option<Address>,
-    watcher: Option<Watcher>,
+    /// What asks its server, or why nobody does.
+    watcher: Result<Watcher, String>,
     pub(super) host: Option<HostInstance>,
     volumes: Vec<Volume>,
     missing: Vec<Missing>,
@@ -43,27 +44,27 @@ impl Watched {
         name: String,
         port: Option<u16>,
         local: bool,
-        address: Option<Address>,
+        address: Result<Address, String>,
         options: &Options,
-    ) -> Result<Self, Failure> {
-        let watcher = address.clone().map(|address| {
+    ) -> Self {
+        let watcher = address.clone().and_then(|address| {
             Watcher::start(address, options.interval, options.root.clone())
-                .map_err(|error| Failure::Host(format!("start a thread: {error}")))
+                .map_err(|error| format!("start a thread: {error}"))
         });
-        Ok(Self {
+        Self {
             key,
             name,
             port,
             local,
             located: false,
-            address,
-            watcher: watcher.transpose()?,
+            address: address.ok(),
+            watcher,
             host: None,
             volumes: Vec::new(),
             missing: Vec::new(),
             group: None,
             load: GroupLoad::default(),
-        })
+        }
     }
 
     /// How it can be looked at between two samples.
@@ -78,11 +79,10 @@ impl Watched {
     /// Its part of a sample, and what its server told of itself.
     pub(super) fn instance(&mut self, root: &HostRoot, interval: Duration) -> (Instance, Option<Facts>) {
         let mut instance = match &self.watcher {
-            Some(watcher) => watcher.view(interval),
-            None => Instance {
-                reachability: Reachability::Unreachable { why: "it listens on no port".to_string() },
-                ..Instance::default()
-            },
+            Ok(watcher) => watcher.view(interval),
+            Err(why) => {
+                Instance { reachability: Reachability::Unreachable { why: why.clone() }, ..Instance::default() }
+            }
         };
         let facts = self.facts();
         let host = self.host.as_ref();
@@ -132,9 +132,14 @@ impl Watched {
         }
     }
 
+    /// Whether its server is asked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.watcher.is_ok()
+    }
+
     /// What its server told of itself.
     pub(super) fn facts(&self) -> Option<Facts> {
-        self.watcher.as_ref()?.facts()
+        self.watcher.as_ref().ok()?.facts()
     }
 
     /// For a connection string: finds the process, if it is one of this host.
