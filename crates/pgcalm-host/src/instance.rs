@@ -10,7 +10,7 @@ use crate::file_system_journal::FileSystemJournal;
 use crate::mounts::Mount;
 use crate::process::Process;
 use crate::unix_socket::ServerSocket;
-use crate::{HostRoot, Known, Result, Unknown, file_system, mounts, process, process_file, unix_socket};
+use crate::{HostRoot, Known, Result, Unknown, file_system, mounts, postmaster, process, process_file, unix_socket};
 
 /// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Hidden {
 /// into its data directory at start (`ChangeToDataDir`) and writes that file before all else (`CreateDataDirLockFile`).
 pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     let mut found = Found { hidden: hidden(root, table), ..Found::default() };
-    for process in table {
+    for process in table.iter().filter(|process| may_be_postmaster(root, table, process.pid)) {
         let Some(directory) = process_file::working_directory(root, process.pid) else { continue };
         let Some(text) = process_file::read(root, process.pid, &directory.join("postmaster.pid")) else { continue };
         let mut lines = text.lines().map(str::trim);
@@ -119,6 +119,15 @@ pub fn find(root: &HostRoot, table: &[Process]) -> Result<Found> {
     }
     found.instances.sort_by(|a, b| a.data_directory.cmp(&b.data_directory));
     Ok(found)
+}
+
+/// Told by /proc alone: the working directory of any other process may be on a file system that hangs. A server whose program has
+/// another name is told by its children, which run the same one.
+fn may_be_postmaster(root: &HostRoot, table: &[Process], pid: i32) -> bool {
+    let Some(program) = process::executable(root, pid) else { return true };
+    let mut children = table.iter().filter(|process| process.parent == pid);
+    postmaster::is_server(&program)
+        || children.any(|child| process::executable(root, child.pid).as_ref() == Some(&program))
 }
 
 /// What servers there are that may not be looked at by this user.
@@ -332,6 +341,23 @@ mod tests {
                 ("log", "/var/log/pg.log", "/"),
             ]
         );
+    }
+
+    #[test]
+    fn where_another_program_runs_is_not_looked_at() {
+        let root = host();
+        let table = process::table(&root).unwrap();
+        let finds = |programs: [&str; 2]| {
+            for (pid, program) in [70, 72].into_iter().zip(programs) {
+                let _ = fs::remove_file(root.path(format!("proc/{pid}/exe")));
+                root.link(format!("proc/{pid}/exe"), program);
+            }
+            find(&root, &table).unwrap().instances.len() == 1
+        };
+        assert!(finds(["/usr/bin/postgres (deleted)", "/usr/bin/postgres"]));
+        assert!(finds(["/opt/shop-db", "/opt/shop-db"]), "it has a child of its own");
+        // Although its working directory has all of a server.
+        assert!(!finds(["/bin/bash", "/bin/sleep"]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Running PostgreSQL servers: which process, which data directory, which port.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::process::Process;
 use crate::{Error, HostRoot, Result, process, process_file};
@@ -82,15 +82,18 @@ pub fn running(root: &HostRoot) -> Result<Vec<Postmaster>> {
     Ok(found)
 }
 
+/// Whether the program of a process, as /proc shows it, has the server's name.
+pub(crate) fn is_server(program: &Path) -> bool {
+    let program = program.to_string_lossy();
+    // As it is shown after an upgrade has replaced the file.
+    let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
+    matches!(program.rsplit('/').next(), Some("postgres" | "postmaster"))
+}
+
 fn is_postgres(root: &HostRoot, pid: i32) -> Result<bool> {
     let path = root.path(format!("proc/{pid}/exe"));
     match fs::read_link(&path) {
-        Ok(program) => {
-            let program = program.to_string_lossy();
-            // As it is shown after an upgrade has replaced the file.
-            let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
-            Ok(matches!(program.rsplit('/').next(), Some("postgres" | "postmaster")))
-        }
+        Ok(program) => Ok(is_server(&program)),
         // A kernel thread has no program.
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => Process::read(root, pid).map(|_| false),
         Err(source) => Err(Error::Read { path, source }),
@@ -101,7 +104,6 @@ fn is_postgres(root: &HostRoot, pid: i32) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::fake::FakeHost;
-    use std::path::Path;
 
     fn add(root: &FakeHost, pid: i32, parent: i32, program: &str, cwd: Option<&Path>) {
         let zeros = "0 ".repeat(17);

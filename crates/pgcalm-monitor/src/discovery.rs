@@ -1,6 +1,6 @@
 //! The instances of this host, and how to reach them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pgcalm_host::instance::Instance;
 use pgcalm_host::postmaster::Candidate;
@@ -41,11 +41,6 @@ pub(crate) enum Key {
     Socket(PathBuf, u16),
     /// Number of its connection string.
     Connect(usize),
-}
-
-/// Whether the socket of a server in this directory can be seen from here.
-pub(crate) fn sees(root: &HostRoot, directory: &Path, port: u16) -> bool {
-    root.path(directory.join(format!(".s.PGSQL.{port}"))).exists()
 }
 
 /// Finds all that may be looked at by their processes and, unless this is root, who sees all, the others by their sockets.

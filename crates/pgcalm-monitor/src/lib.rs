@@ -1,8 +1,9 @@
 //! What the PostgreSQL instances of a host are doing right now: one model for `pgcalm top` and `pgcalm export`.
 //!
 //! [`Monitor`] fills the [`model`] in the background: a thread for each instance asks its server, so that one that hangs
-//! holds up no other, and one more reads the host and puts the samples together. Rendering is elsewhere. Whatever can't be
-//! had is `None`, never a guess or a value of an earlier moment, and [`model::Missing`] says why and what to do about it.
+//! holds up no other, one looks at processes and their files, which may hang, too, and one more reads the host and puts the
+//! samples together. Rendering is elsewhere. Whatever can't be had is `None`, never a guess or a value of an earlier moment,
+//! and [`model::Missing`] says why and what to do about it.
 //!
 //! Nothing is written, on the host or in a server: sessions are read-only.
 //!

@@ -10,9 +10,10 @@ use pgcalm_host::HostRoot;
 use pgcalm_postgres::Address;
 
 use crate::history::{History, HistoryLimits};
-use crate::model::{Host, IncidentCount, Missing, Reachability, Subject};
+use crate::model::{Host, IncidentCount, Reachability};
 
 mod assembler;
+mod look;
 mod watched;
 
 use assembler::Assembler;
@@ -96,7 +97,7 @@ impl Monitor {
     /// be read or no thread be started. A server that can't be reached is no error: the samples say so.
     pub fn start(options: Options) -> anyhow::Result<Self> {
         let mut assembler = Assembler::new(options.clone())?;
-        let first = assembler.assemble()?;
+        let first = assembler.assemble();
         let shared = Arc::new(Shared {
             state: Mutex::new(State { stop: false, latest: Arc::new(first), ways: Arc::new(assembler.ways()) }),
             changed: Condvar::new(),
@@ -142,7 +143,7 @@ impl Drop for Monitor {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();
-        // It waits for nothing but its own pause and /proc.
+        // It waits for nothing but its own pause, /proc, and briefly for a look.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -174,14 +175,7 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
         drop(state);
         // After a time in which this process was stopped, samples of that time are not made up for.
         next = (next + options.interval).max(Instant::now());
-        let host = match assembler.assemble() {
-            Ok(host) => host,
-            Err(error) => Host {
-                time_ms: now_ms(),
-                missing: vec![Missing { subject: Subject::Instances, reason: format!("{error:#}"), remedy: None }],
-                ..Host::default()
-            },
-        };
+        let host = assembler.assemble();
         if host.instances.iter().any(|instance| instance.reachability == Reachability::Connecting) {
             next = next.min(Instant::now() + SOON);
         }

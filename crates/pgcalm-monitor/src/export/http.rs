@@ -3,10 +3,12 @@
 //! Each connection carries one request: nothing that stands behind it is ever taken for another one, whatever a proxy before this
 //! made of its length.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
@@ -19,7 +21,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use percent_encoding::percent_decode_str;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::export::alive::Lives;
@@ -35,11 +38,15 @@ const JSON: &str = "application/json";
 /// What there is, for who asks for something else.
 const PATHS: &str = "the metrics are at /metrics, whether servers are alive is at /alive\n";
 
-/// Connections at a time; more wait until one of these has ended.
+/// Connections at a time; one more takes the place of the oldest, of those first that have asked nothing: no probe of a server
+/// may wait for clients that say nothing.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection may take, so that clients that neither ask nor read don't keep others waiting for ever.
-const CONNECTION: Duration = Duration::from_secs(30);
+/// How long a client may take to ask.
+const REQUEST: Duration = Duration::from_secs(2);
+
+/// How long a connection may take.
+const CONNECTION: Duration = Duration::from_secs(5);
 
 /// How long the end waits for answers that are being written.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -98,32 +105,40 @@ impl Drop for Listener {
 /// Accepts connections until `stopped`.
 async fn serve(listener: TcpListener, lives: Arc<Lives>, mut stopped: oneshot::Receiver<()>) {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // The oldest first, with whether it has asked.
+    let mut open: VecDeque<(AbortHandle, Arc<AtomicBool>)> = VecDeque::new();
     loop {
-        let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             _ = &mut stopped => break,
         };
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let lives = Arc::clone(&lives);
-        let service = service_fn(move |request| answer(request, Arc::clone(&lives)));
+        open.retain(|(task, _)| !task.is_finished());
+        if open.len() >= CONNECTIONS {
+            let idle = open.iter().position(|(_, asked)| !asked.load(Ordering::Relaxed));
+            if let Some((task, _)) = open.remove(idle.unwrap_or(0)) {
+                task.abort();
+            }
+        }
+        let (lives, asked) = (Arc::clone(&lives), Arc::new(AtomicBool::new(false)));
+        let asks = Arc::clone(&asked);
+        let service = service_fn(move |request| {
+            asks.store(true, Ordering::Relaxed);
+            answer(request, Arc::clone(&lives))
+        });
         let connection = http1::Builder::new()
             .keep_alive(false)
             .timer(TokioTimer::new())
+            .header_read_timeout(REQUEST)
             .serve_connection(TokioIo::new(stream), service);
         let connection = timeout(CONNECTION, graceful.watch(connection));
-        tokio::spawn(async move {
-            // A client that has gone away needs no answer.
-            let _ = connection.await;
-            drop(place);
-        });
+        // A client that has gone away needs no answer.
+        open.push_back((tokio::spawn(async move { drop(connection.await) }).abort_handle(), asked));
+        // So that what it has asked already is read before its place may be taken.
+        tokio::task::yield_now().await;
     }
     let _ = timeout(LAST_ANSWERS, graceful.shutdown()).await;
 }
@@ -221,7 +236,8 @@ mod tests {
     fn each_request_gets_its_answer() {
         let listener = listener();
         // Those who connect and say nothing keep nobody waiting.
-        let _silent: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
+        let silent: Vec<TcpStream> =
+            (0..CONNECTIONS).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
         let get = |path: &str, accept: &str| {
             said(&listener, &format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"))
         };
@@ -241,5 +257,10 @@ mod tests {
         assert!(said(&listener, &format!("POST /metrics HTTP/1.1\r\n{close}")).starts_with("HTTP/1.1 405 "));
         let head = said(&listener, &format!("HEAD /metrics HTTP/1.1\r\n{close}"));
         assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+        // And each ends, also those in whose place nobody came.
+        for mut stream in silent {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            assert!(!matches!(stream.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock));
+        }
     }
 }

@@ -1,21 +1,27 @@
 //! Finds the instances to watch, and puts a sample together of what each and the host tell.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgcalm_host::{Failure, HostRoot, process_file};
+use anyhow::Context;
+use pgcalm_host::Failure;
 
+use super::look::{Known, Look, Looker};
 use super::watched::Watched;
 use super::{IncidentSource, Options, Way, now_ms};
 use crate::discovery::Key;
 use crate::host_reader::{Disks, Interfaces, Load};
 use crate::model::{Host, Missing, Stop, Subject};
-use crate::server::Facts;
-use crate::{address, discovery, host_reader};
+use crate::{address, host_reader};
 
 /// New instances, and changed limits, are looked for at this interval.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a sample waits for the look that it has begun, which takes some milliseconds unless a file system hangs.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The same of the first one, which tells what there is to sample.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// All that is watched, and what rates are taken from.
 pub(super) struct Assembler {
@@ -26,23 +32,27 @@ pub(super) struct Assembler {
     disks: Disks,
     interfaces: Interfaces,
     load: Load,
+    looker: Looker,
     looked: Option<Instant>,
+    /// Why the last look has failed.
+    failed: Option<String>,
 }
 
 impl Assembler {
-    /// Starts watching what is named; what is found on the host comes with the first sample.
-    pub(super) fn new(options: Options) -> Result<Self, Failure> {
+    /// Starts watching what is named, or what is found on the host.
+    pub(super) fn new(options: Options) -> anyhow::Result<Self> {
         let mut watched: Vec<Watched> = Vec::new();
         for (number, connect) in options.connect.iter().enumerate() {
             let (name, address) = address::parse(connect)?;
             if watched.iter().any(|other| other.name == name) {
-                return Err(Failure::Usage(format!("--connect: {name} is named twice")));
+                return Err(Failure::Usage(format!("--connect: {name} is named twice")).into());
             }
             let local = address.is_local();
             let port = Some(address.port());
-            watched.push(Watched::new(Key::Connect(number), name, port, local, Some(address), &options)?);
+            watched.push(Watched::new(Key::Connect(number), name, port, local, Ok(address), &options));
         }
-        Ok(Self {
+        let looker = Looker::start(options.root.clone(), options.connect.is_empty()).context("start a thread")?;
+        let mut assembler = Self {
             options,
             watched,
             names: HashMap::new(),
@@ -50,8 +60,15 @@ impl Assembler {
             disks: Disks::default(),
             interfaces: Interfaces::default(),
             load: Load::default(),
+            looker,
             looked: None,
-        })
+            failed: None,
+        };
+        assembler.begin();
+        if let Some(look) = assembler.looker.take(FIRST_LOOK) {
+            assembler.apply(look?);
+        }
+        Ok(assembler)
     }
 
     /// How what is watched can be looked at between two samples.
@@ -60,13 +77,10 @@ impl Assembler {
     }
 
     /// A sample.
-    pub(super) fn assemble(&mut self) -> anyhow::Result<Host> {
-        if self.looked.is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
-            || self.watched.iter().any(|watched| !watched.located && watched.facts().is_some())
-        {
-            self.look_around()?;
-            self.looked = Some(Instant::now());
-        }
+    pub(super) fn assemble(&mut self) -> Host {
+        self.look_around();
+        let late = (DISCOVERY_INTERVAL + self.options.interval) * 2;
+        let fresh = self.looked.is_some_and(|when| when.elapsed() < late);
         let root = &self.options.root;
         let mut host = Host { time_ms: now_ms(), hidden_processes: self.hidden, ..Host::default() };
         match host_reader::memory(root) {
@@ -79,7 +93,7 @@ impl Assembler {
         }
         let mut known: Vec<(String, f64)> = Vec::new();
         for watched in &mut self.watched {
-            let (mut instance, facts) = watched.instance(root, self.options.interval);
+            let (mut instance, facts) = watched.instance(root, self.options.interval, fresh);
             Stop::judge(&mut instance, host.memory.as_ref().filter(|_| watched.local));
             if let (Key::Socket(..) | Key::Process(..), Some(facts)) = (&watched.key, facts)
                 && let Some(directory) = facts.data_directory
@@ -92,6 +106,11 @@ impl Assembler {
                 known.push(identity);
             }
             host.instances.push(instance);
+        }
+        let hangs =
+            || "the look for servers takes long: a file system hangs, theirs or that of another process".to_string();
+        if let Some(reason) = self.failed.clone().or_else(|| (!fresh).then(hangs)) {
+            host.missing.push(Missing { subject: Subject::Instances, reason, remedy: None });
         }
         if self.hidden > 0 && self.options.connect.is_empty() {
             host.missing.push(Missing {
@@ -118,114 +137,155 @@ impl Assembler {
             .filter_map(|standby| standby.interface.clone())
             .collect();
         host.interfaces = self.interfaces.read(root, &interfaces, &mut host.missing);
-        Ok(host)
+        host
     }
 
-    /// Finds instances that have come, drops those that have gone, and reads anew what they lie on.
-    fn look_around(&mut self) -> anyhow::Result<()> {
-        // Known before processes are listed: a session that comes meanwhile is not among them.
-        let known: Vec<Option<Facts>> = self.watched.iter().map(Watched::facts).collect();
-        let mut found = discovery::find(&self.options.root)?;
-        if !self.options.connect.is_empty() {
-            for (watched, facts) in self.watched.iter_mut().zip(known) {
-                if let Some(facts) = facts {
-                    watched.match_process(&self.options.root, &found, &facts);
-                    watched.read_volumes(&self.options.root);
-                }
-            }
-            return Ok(());
+    /// Takes what the last look has found, and begins the next one when it is time; one that has not ended is not begun again.
+    fn look_around(&mut self) {
+        let is_due = self.looked.is_none_or(|when| when.elapsed() >= DISCOVERY_INTERVAL)
+            || self.watched.iter().any(|watched| !watched.located.is_told && watched.facts().is_some());
+        let mut patience = Duration::ZERO;
+        if is_due && !self.looker.goes_on() {
+            self.begin();
+            patience = LOOK;
         }
-        self.hidden = found.hidden;
-        self.watched.retain(|watched| found.servers.iter().any(|server| server.key == watched.key));
-        // After a restart of this program they have the same names again.
-        found.servers.sort_by_cached_key(|server| (server.port, self.place(server)));
-        for server in found.servers {
-            if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == server.key) {
-                watched.host = server.instance;
-                continue;
-            }
-            let name = self.name(&server);
-            let address = server.place.as_ref().map(address::of_found).transpose()?;
-            let mut watched = Watched::new(server.key, name, server.port, true, address, &self.options)?;
-            watched.host = server.instance;
-            self.watched.push(watched);
+        match self.looker.take(patience) {
+            Some(Ok(look)) => self.apply(look),
+            Some(Err(error)) => self.failed = Some(format!("{error:#}")),
+            None => {}
         }
-        self.watched.sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
-        for watched in &mut self.watched {
-            watched.read_volumes(&self.options.root);
-        }
-        Ok(())
     }
 
-    /// What tells it from others of its port.
-    fn place(&self, server: &discovery::Server) -> String {
-        match (&server.instance, &server.key) {
-            (Some(instance), _) => {
-                let directory = instance.data_directory.display();
-                // Those of containers have port and directory in common.
-                let container = container(&self.options.root, instance.postmaster.pid);
-                container.map_or_else(|| directory.to_string(), |host| format!("{host}:{directory}"))
+    fn begin(&mut self) {
+        let asked = self.watched.iter().filter(|watched| watched.is_asked());
+        let known =
+            |watched: &Watched| Known { key: watched.key.clone(), local: watched.local, facts: watched.facts() };
+        self.looker.begin(asked.map(known).collect());
+    }
+
+    /// Drops instances that have gone, begins to watch those that have come, and notes where all lie.
+    fn apply(&mut self, look: Look) {
+        (self.looked, self.failed, self.hidden) = (Some(Instant::now()), None, look.hidden);
+        if self.options.connect.is_empty() {
+            // One that nobody asks, as there was no way to it, is begun anew.
+            let is_there = |watched: &Watched| look.located.iter().any(|(key, _)| *key == watched.key);
+            self.watched.retain(|watched| watched.is_asked() && is_there(watched));
+        }
+        for new in look.new {
+            let name = self.name(new.port, new.place, new.pid);
+            self.watched.push(Watched::new(new.key, name, new.port, true, new.address, &self.options));
+        }
+        for (key, located) in look.located {
+            if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == key) {
+                watched.located = located;
             }
-            (None, Key::Socket(directory, _)) => directory.display().to_string(),
-            _ => String::new(),
+        }
+        if self.options.connect.is_empty() {
+            self.watched.sort_by(|a, b| (a.port, &a.name).cmp(&(b.port, &b.name)));
         }
     }
 
     /// A name that no other instance has had, and the same again after a restart.
-    fn name(&mut self, server: &discovery::Server) -> String {
-        let place = self.place(server);
-        let port = server.port.map_or_else(|| "?".to_string(), |port| port.to_string());
+    fn name(&mut self, port: Option<u16>, place: String, pid: Option<i32>) -> String {
+        let number = port.map_or_else(|| "?".to_string(), |port| port.to_string());
         let taken: Vec<&String> = self.names.values().collect();
-        let name = if taken.contains(&&port) { format!("{port}:{place}") } else { port };
-        let name = self.names.entry((server.port, place)).or_insert(name).clone();
-        match &server.instance {
-            Some(instance) if self.watched.iter().any(|watched| watched.name == name) => {
-                format!("{name}:{}", instance.postmaster.pid)
-            }
+        let name = if taken.contains(&&number) { format!("{number}:{place}") } else { number };
+        let name = self.names.entry((port, place)).or_insert(name).clone();
+        match pid {
+            Some(pid) if self.watched.iter().any(|watched| watched.name == name) => format!("{name}:{pid}"),
             _ => name,
         }
     }
 }
 
-/// The host name of the container that a process runs in, as far as that is not this process's own.
-fn container(root: &HostRoot, pid: i32) -> Option<String> {
-    let namespace = |process: &str| std::fs::read_link(root.path(format!("proc/{process}/ns/uts"))).ok();
-    if namespace("self") == namespace(&pid.to_string()) {
-        return None;
-    }
-    let name = process_file::read(root, pid, Path::new("/etc/hostname"))?.trim().to_string();
-    let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    Some(name).filter(|name| (1..=253).contains(&name.len()) && is_name(name))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use pgcalm_host::fake::FakeHost;
+    use rustix::fs::{CWD, FileType, Mode};
 
     use super::*;
+    use crate::model::{Instance, Reachability};
 
     #[test]
     fn servers_of_containers_have_names_of_their_own() {
+        let root = host_with(&[(70, "db-1", 5432), (80, "db-2", 5432), (90, "db-2", 5432)]);
+        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let host = assembler.assemble();
+        let names: BTreeSet<&str> = host.instances.iter().map(|instance| instance.identity.name.as_str()).collect();
+        let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
+        assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
+        assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
+    }
+
+    #[test]
+    fn a_server_with_an_impossible_port_spoils_no_other() {
+        let root = host_with(&[(70, "odd", 0), (80, "well", 5432)]);
+        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let host = assembler.assemble();
+        let [odd, well] = &host.instances[..] else { panic!("{host:?}") };
+        assert_eq!((odd.identity.port, well.identity.port), (Some(0), Some(5432)));
+        let reason = |instance: &Instance| instance.missing.iter().map(|missing| missing.reason.clone()).next();
+        assert!(reason(odd).is_some_and(|reason| reason.contains("port")), "{odd:?}");
+        assert_eq!(well.reachability, Reachability::Connecting);
+        assert_eq!(assembler.ways().len(), 2);
+    }
+
+    #[test]
+    fn samples_go_on_while_a_look_hangs_and_nobody_waits_for_it() {
+        let root = host_with(&[(70, "one", 5432), (80, "two", 5433)]);
+        let status = root.path("proc/70/status");
+        let hang = |status: &Path| {
+            // Opening it waits for a writer, as a file on a volume that hangs would.
+            std::fs::remove_file(status).unwrap();
+            rustix::fs::mknodat(CWD, status, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        };
+        let (end, ended) = std::sync::mpsc::channel();
+        let (ours, fifo) = ((*root).clone(), status.clone());
+        std::thread::spawn(move || {
+            let mut assembler = Assembler::new(Options { root: ours.clone(), ..Options::default() }).unwrap();
+            hang(&fifo);
+            std::fs::remove_dir_all(ours.path("proc/80")).unwrap();
+            for _ in 0..3 {
+                assembler.looked = None;
+                let host = assembler.assemble();
+                assert_eq!(host.instances.len(), 2, "none is gone before a look says so");
+                assert_eq!(host.missing.last().map(|missing| missing.subject), Some(Subject::Instances));
+            }
+            std::fs::write(&fifo, "NSpid:\t70\t1\n").unwrap();
+            while assembler.assemble().instances.len() != 1 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            hang(&fifo);
+            assembler.looked = None;
+            assembler.assemble();
+            drop(assembler);
+            end.send(()).unwrap();
+        });
+        ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        std::fs::write(status, "").unwrap();
+    }
+
+    /// With servers in containers, by process, name of the container, and port.
+    fn host_with(servers: &[(i32, &str, u16)]) -> FakeHost {
         let root = FakeHost::default();
         root.link("proc/self/ns/uts", "uts:[1]");
-        for (pid, host) in [(70, "db-1"), (80, "db-2"), (90, "db-2")] {
+        for (pid, host, port) in servers {
             let stat = format!("{pid} (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
             root.put(format!("proc/{pid}/stat"), &stat);
             root.put(format!("proc/{pid}/cmdline"), "/usr/bin/postgres\0-D\0/srv/pg");
             root.put(format!("proc/{pid}/mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
             root.put(format!("proc/{pid}/status"), &format!("Name:\tpostgres\nNSpid:\t{pid}\t1\n"));
-            root.link(format!("proc/{pid}/cwd"), "/srv/pg");
-            root.link(format!("proc/{pid}/root"), format!("../../{pid}"));
+            root.link(format!("proc/{pid}/exe"), "/usr/bin/postgres");
+            root.link(format!("proc/{pid}/cwd"), root.path(format!("{pid}/srv/pg")));
+            root.link(format!("proc/{pid}/root"), root.path(pid.to_string()));
             root.link(format!("proc/{pid}/ns/uts"), format!("uts:[{pid}]"));
-            root.put(format!("{pid}/srv/pg/postmaster.pid"), "1\n/srv/pg\n1700000000\n5432\n/tmp\n*\n");
+            let pid_file = format!("1\n/srv/pg\n1700000000\n{port}\n/tmp\n*\n");
+            root.put(format!("{pid}/srv/pg/postmaster.pid"), &pid_file);
             root.put(format!("{pid}/srv/pg/PG_VERSION"), "15\n");
             root.put(format!("{pid}/etc/hostname"), &format!("{host}\n"));
         }
-        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
-        let host = assembler.assemble().unwrap();
-        let names: BTreeSet<&str> = host.instances.iter().map(|instance| instance.identity.name.as_str()).collect();
-        let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
-        assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
-        assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
+        root
     }
 }
