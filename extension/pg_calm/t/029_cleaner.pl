@@ -211,13 +211,13 @@ $node->wait_for_catchup($standby);
 $standby->safe_psql('postgres', 'CHECKPOINT');
 ok( wait_for(
 		sub {
-			(status_of($standby)->{degraded} // '') =~ /gaps are not bridged: full_page_writes is off on the primary/;
+			(status_of($standby)->{degraded} // '') =~ /gaps are not bridged: full_page_writes was off since the last checkpoint/;
 		}),
 	'but not where the primary has full_page_writes off');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET full_page_writes');
 $node->reload;
 ok( wait_for(
-		sub { (status_of($node)->{degraded} // '') =~ /bridged: full_page_writes was off at the last checkpoint/ }),
+		sub { (status_of($node)->{degraded} // '') =~ /bridged: full_page_writes was off since the last checkpoint/ }),
 	'nor there before a checkpoint has begun with it on');
 $node->safe_psql('postgres', 'CHECKPOINT');
 ok(wait_for(sub { (status_of($node)->{degraded} // '') !~ /full_page_writes/ }), 'from which recovery would begin');

@@ -228,7 +228,8 @@ mod tests {
         assert_eq!((odd.identity.port, well.identity.port), (Some(0), Some(5432)));
         let reason = |instance: &Instance| instance.missing.iter().map(|missing| missing.reason.clone()).next();
         assert!(reason(odd).is_some_and(|reason| reason.contains("port")), "{odd:?}");
-        assert_eq!(well.reachability, Reachability::Connecting);
+        // It is asked, and by now it may be known that nobody listens there.
+        assert!(matches!(well.reachability, Reachability::Connecting | Reachability::Unreachable { .. }), "{well:?}");
         assert_eq!(assembler.ways().len(), 2);
     }
 

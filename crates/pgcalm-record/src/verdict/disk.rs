@@ -16,9 +16,9 @@ pub(super) fn volume_hung(window: &Window) -> Option<Found> {
     let disks: [(Of, &[WaitCause]); 2] = [(data, &[DataIo, DataSync, OtherIo]), (wal, &[Wal, WalLock])];
     for (of, waits) in disks {
         // One that nothing is asked of does nothing, either: sessions wait for it, or, where the server tells nothing, none of its
-        // disks does anything.
+        // disks does anything and somebody sleeps in the kernel. Nobody does in a server that a signal has stopped.
         let held = |second: &Second| match second.answer {
-            Answer::Hung(_) => second.disks().all(is_idle),
+            Answer::Hung(_) => !window.stuck.is_empty() && second.disks().all(is_idle),
             _ => waits.iter().any(|cause| second.waiting(*cause) > 0),
         };
         let hangs = window.share(|second| of(second).is_some_and(|disk| disk.hangs() || is_idle(disk) && held(second)));

@@ -287,6 +287,17 @@ fn two_at_once_are_both_named_and_what_one_brings_with_it_is_not() {
 }
 
 #[test]
+fn a_server_that_was_stopped_is_none_whose_volume_hangs() {
+    let hangs = |second: &mut Second| {
+        second.answer = Answer::Hung(4.0);
+        second.data = Some(Disk { name: "sda".to_string(), ..Disk::default() });
+        second.wal = second.data.clone();
+    };
+    assert_eq!(causes(&stuck("checkpointer", "blk_mq_get_tag"), hangs), [VolumeHung]);
+    assert_eq!(causes(&[], hangs), []);
+}
+
+#[test]
 fn what_nothing_shows_is_unknown() {
     assert_eq!(causes(&[], |_| {}), []);
     let cure = cure(Unknown);

@@ -249,7 +249,8 @@ comes(Standby *standbys, Standby *standby, int pid)
 	{
 		Standby *other = &standbys[i];
 
-		if (other->pid == 0 && other->stuck_since_ms != 0 && strcmp(other->name, standby->name) == 0)
+		if (other->pid == 0 && other->stuck_since_ms != 0 &&
+		    strcmp(other->name, standby->name) == 0)
 		{
 			standby->stuck_since_ms = other->stuck_since_ms;
 			*other = gone;

@@ -90,8 +90,9 @@ typedef struct CalmShared
 	pg_atomic_uint32 worker_pid;      /* 0: no worker, or it flushes nothing */
 	pg_atomic_uint64 worker_beat_ms;  /* when it was heard of last: worker_health.c */
 	pg_atomic_uint32 capped;          /* a cap of the data directory's device is known */
-	pg_atomic_uint32 images;          /* WAL has full-page images of all pages, since its redo point */
-	pg_atomic_uint32 let_go;          /* the circuit breaker has found that flushing does harm */
+	pg_atomic_uint32 images;       /* WAL has full-page images of all pages, since its redo point */
+	pg_atomic_uint64 no_images_at; /* position at which it had none last; 0: never seen */
+	pg_atomic_uint32 let_go;       /* the circuit breaker has found that flushing does harm */
 	/*
 	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
 	 * most (worker.c); the latter is 0 where they are not held

@@ -165,22 +165,23 @@ publish_degraded(void)
 }
 
 /*
- * Recovery repairs torn pages by their images in WAL: so what full_page_writes was at the redo point from
- * which it would begin counts, in recovery the primary's, and that it has not been off since.
+ * Recovery repairs torn pages by their images in WAL.  So full_page_writes, in recovery the
+ * primary's, has to have been on at the redo point from which it would begin, and since.
  */
 static void
 read_images(void)
 {
-	static XLogRecPtr off_at = 0;
 	bool crc_ok;
 	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
 	const CheckPoint *last = &control->checkPointCopy;
 
 	if (!fullPageWrites && !RecoveryInProgress())
-		off_at = GetXLogInsertRecPtr();
+		pg_atomic_write_u64(&calm_shared->no_images_at, GetXLogInsertRecPtr());
 	/* it may be being written just now */
 	if (crc_ok)
-		pg_atomic_write_u32(&calm_shared->images, last->fullPageWrites && last->redo >= off_at);
+		pg_atomic_write_u32(&calm_shared->images,
+		                    last->fullPageWrites &&
+		                        last->redo >= pg_atomic_read_u64(&calm_shared->no_images_at));
 	pfree(control);
 }
 
@@ -201,10 +202,7 @@ stretched(uint32 interval_ms)
 	return interval_ms + interval_ms * (sharing.members - 1) / MEMBERS_PER_INTERVAL;
 }
 
-/*
- * A page may wait for half of the time between checkpoints, all being written by the end of
- * each, and no longer than the kernel's flusher waits.
- */
+/* A page may wait half of the time between checkpoints, no longer than the kernel's flusher does */
 static PoolDue
 what_is_due(void)
 {

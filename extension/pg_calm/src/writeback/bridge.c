@@ -79,8 +79,7 @@ bridge_refusal(void)
 	if (!fullPageWrites)
 		return "full_page_writes is off";
 	if (pg_atomic_read_u32(&calm_shared->images) == 0)
-		return RecoveryInProgress() ? "full_page_writes is off on the primary" :
-		                              "full_page_writes was off at the last checkpoint";
+		return "full_page_writes was off since the last checkpoint";
 	if (CALM_IO_DIRECT_DATA())
 		return "debug_io_direct keeps data files out of the page cache";
 	return NULL;
