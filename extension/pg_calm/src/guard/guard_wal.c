@@ -45,7 +45,7 @@
 #define RETAINED_LEAST (256.0 * 1024)
 #define RETAINED_LAST_SECONDS 20.0
 
-/* Between looks that show no file removed, when a checkpoint is taken to have removed all that it will, ms */
+/* Milliseconds without a file removed, after which a complete checkpoint has removed all that it will */
 #define REMOVAL_MS 3000
 
 typedef struct WalFiles
