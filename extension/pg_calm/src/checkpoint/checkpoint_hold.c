@@ -3,10 +3,9 @@
  * checkpoint_hold.c
  *	  Holds the checkpoint's own writes while too much is unflushed.
  *
- * The checkpointer writes buffers by its schedule, as fast as WAL comes, and on a
- * volume that is at its limits that can be twice what the worker can flush.
- * What is left over wakes the kernel flusher in some ten seconds, behind whose scattered
- * writes all else waits then.
+ * The checkpointer writes buffers by its schedule, as fast as WAL comes, and on a volume that is
+ * at its limits that can be twice what the worker can flush. What is left over wakes the kernel
+ * flusher in some ten seconds, behind whose scattered writes all else waits then.
  *
  * Stock's flush hint, each checkpoint_flush_after pages, is a sync_file_range that waits for room
  * in the device's queue (blk_mq_get_tag).  The module does not pass the hint on, so the wait is
@@ -14,10 +13,9 @@
  * the nearer it is to where it can't go on (writeback/controller.c).  No lock of the
  * server's is held then (bufmgr.c, IssuePendingWritebacks).
  *
- * A checkpoint that is held ends later, and where its disk runs full of WAL the server
- * ends.  So it is held for no longer in all than it may be drained (drain.c), and
- * to no less than the device's own rate once WAL asks for the next one.  None is held that is
- * to be fast.
+ * A checkpoint that is held ends later, and where its disk runs full of WAL the server ends.  So
+ * once it has been held for as long as it may be drained (drain.c), or WAL asks for the next one, it
+ * is held to the device's own rate, as by stock's hints.  None is held that is to be fast.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +28,7 @@
 
 /*
  * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
- * at least; and to one that WAL waits for, which stock's hints hold to the device's rate as well
+ * at least; and to a late one, which stock's hints hold to the device's rate as well
  */
 #define LEAST_RATE (1.0 / 16)
 #define LATE_RATE 1.0
@@ -38,14 +36,18 @@
 /* Between looks at whether it may wait on, ms */
 #define STEP_MS 100
 
+/* Whether WAL asks for the next checkpoint, or this one has been held for so long that others may */
+static bool
+is_late(uint64 held_ms)
+{
+	return (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0 || held_ms >= drain_timeout_ms();
+}
+
 /* Barriers are seen to where the server does so, between buffers (CheckpointWriteDelay) */
 static bool
-may_hold(bool late)
+may_hold(void)
 {
-	int requests = checkpointer_requests();
-
-	return (requests & CALM_CHECKPOINT_FAST) == 0 &&
-	       (late || (requests & CHECKPOINT_CAUSE_XLOG) == 0) && worker_is_flushing() &&
+	return (checkpointer_requests() & CALM_CHECKPOINT_FAST) == 0 && worker_is_flushing() &&
 	       !ProcSignalBarrierPending;
 }
 
@@ -76,24 +78,25 @@ checkpoint_hold_writes(off_t bytes)
 	static double owed_ms = 0; /* hints can be for a page */
 	static TimestampTz checkpoint = 0;
 	static uint64 held_ms = 0; /* in that checkpoint */
-	bool late = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0;
-	double more_ms = hold_ms(bytes, late);
+	double more_ms;
 	uint64 start;
 	uint64 now;
 	uint64 ms;
+	bool late;
 
 	if (checkpoint != CheckpointStats.ckpt_start_t)
 	{
 		checkpoint = CheckpointStats.ckpt_start_t;
 		held_ms = 0;
 	}
-	if (more_ms == 0 || held_ms >= drain_timeout_ms() || checkpoint_stats_is_immediate() ||
-	    !may_hold(late))
+	late = is_late(held_ms);
+	more_ms = hold_ms(bytes, late);
+	if (more_ms == 0 || checkpoint_stats_is_immediate() || !may_hold())
 	{
 		owed_ms = 0;
 		return;
 	}
-	owed_ms = Min(owed_ms + more_ms, (double) (drain_timeout_ms() - held_ms));
+	owed_ms += more_ms;
 	ms = (uint64) owed_ms;
 	if (ms == 0)
 		return;
@@ -110,7 +113,7 @@ checkpoint_hold_writes(off_t bytes)
 		checkpointer_obey_reload();
 		AbsorbSyncRequests();
 		now = monotonic_ms();
-	} while (now < start + ms && now < start + drain_timeout_ms() && may_hold(late) &&
+	} while (now < start + ms && is_late(held_ms + now - start) == late && may_hold() &&
 	         hold_ms(bytes, late) > 0);
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
