@@ -254,7 +254,7 @@ command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], 'checksums are 
 
 SKIP:
 {
-	skip 'PG_CALM_SLOW_FDATASYNC is not set: see test/run_tests.sh', 4 unless $ENV{PG_CALM_SLOW_FDATASYNC};
+	skip 'PG_CALM_SLOW_FDATASYNC is not set: see test/run_tests.sh', 6 unless $ENV{PG_CALM_SLOW_FDATASYNC};
 	$node = calm_node('slow_call', q{
 pg_calm.flush_age = '10ms'
 pg_calm.write_iops = 1000
@@ -271,6 +271,12 @@ checkpoint_flush_after = 0
 	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i});
 	ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }), 'the worker is in a call that takes long');
 	is($node->psql('postgres', 'CHECKPOINT'), 0, 'a checkpoint waits for it');
+
+	# nor is somebody's SIGSTOP: the fsync has the worker go on
+	$node->safe_psql('postgres', q{INSERT INTO load SELECT i, repeat('x', 1000) FROM generate_series(1, 1300) i});
+	ok(wait_for(sub { status_of($node)->{in_flight_pages} > 0 }), 'the worker is in a call once more');
+	kill 'STOP', status_of($node)->{worker_pid};
+	is($node->psql('postgres', 'CHECKPOINT'), 0, 'a checkpoint has a stopped worker go on');
 	unlike(slurp_file($node->logfile), qr/PANIC/, 'and nothing ends');
 	$node->stop;
 

@@ -3,11 +3,10 @@
  * error_latch.c
  *	  A writeback error seen by pg_calm reaches PostgreSQL's next fsync.
  *
- * The kernel reports a writeback error once to every file description that
- * was open when it happened, and to the first that is opened afterwards if
- * nobody has seen it (lib/errseq.c).  The checkpointer opens segments afresh
- * to fsync them.  So if the worker waits for writeback and is told of an
- * error, the checkpointer's fsync returns success over lost data.
+ * The kernel reports a writeback error once to every file description that was open when it
+ * happened, and to the first that is opened afterwards if nobody has seen it (lib/errseq.c).  The
+ * checkpointer opens segments afresh to fsync them.  So if the worker waits for writeback and is
+ * told of an error, the checkpointer's fsync returns success over lost data.
  *
  * An error of starting writeback, as of delayed allocation on ext4, is told to the
  * caller only: no later fsync finds anything to complain of.  Where the kernel has
@@ -19,16 +18,17 @@
  *
  * The fsync itself has waited for all of its file, and so for the
  * device: what is left of the call is a moment, or what a slow device makes of 256 kB,
- * unless the worker is stopped right there.  Then it is not known what it saw, and after
- * calm_worker_timeout the fsync fails: nobody waits for ever.  A worker that runs or waits
- * for the device is waited for as fsync itself waits for it: no server shall end because a
- * device takes its time.  A worker that dies there makes the postmaster restart all.
+ * unless the worker is stopped right there.  Who waits has it go on (SIGCONT).  If that does not
+ * help, as under a debugger, it is not known what the call saw, and in the end the fsync fails:
+ * nobody waits for ever.  A worker that runs or waits for the device is waited for as fsync
+ * waits: no server shall end since a device is slow.  One that dies makes the server restart.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "errors.h"
@@ -116,8 +116,13 @@ error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms
 	begun = pg_atomic_read_u32(&latch->begun);
 	for (int naps = 0; under_way(latch, begun, device, inode); naps++)
 	{
-		if (naps % LOOK_NAPS == LOOK_NAPS - 1 && is_at_work(pg_atomic_read_u32(&latch->pid)))
-			naps = 0;
+		if (naps % LOOK_NAPS == LOOK_NAPS - 1)
+		{
+			if (is_at_work(pg_atomic_read_u32(&latch->pid)))
+				naps = 0;
+			else
+				(void) kill((pid_t) pg_atomic_read_u32(&latch->pid), SIGCONT);
+		}
 		if (naps >= timeout_ms)
 			return ETIMEDOUT;
 		pg_usleep(1000);

@@ -16,10 +16,9 @@
 #include "port/atomics.h"
 
 /*
- * Invariant: a call that may consume a writeback error is bracketed by
- * error_latch_begin and error_latch_end, and the error, if any, is in the
- * latch before error_latch_end returns.  One process makes such calls, one at a time.
- * All zeros: there was none yet.
+ * Invariant: a call that may consume a writeback error is bracketed by error_latch_begin and
+ * error_latch_end, and the error, if any, is in the latch before error_latch_end returns.  One
+ * process makes such calls, one at a time. All zeros: there was none yet.
  */
 typedef struct ErrorLatch
 {

@@ -3,16 +3,14 @@
  * interpose.c
  *	  Replaces functions in the import table of the running executable.
  *
- * The only file that knows ELF.  The executable calls a function of libc
- * through a slot of its global offset table; writing another address there
- * diverts the calls of the executable, and of nothing else in the process.
- * Relocations that name the slots: DT_JMPREL (calls through the PLT) and
- * DT_RELA (executables built with -fno-plt); System V ABI, chapter 5.
+ * The only file that knows ELF.  The executable calls a function of libc through a slot of its
+ * global offset table; writing another address there diverts the calls of the executable, and of
+ * nothing else in the process. Relocations that name the slots: DT_JMPREL (calls through the PLT)
+ * and DT_RELA (executables built with -fno-plt); System V ABI, chapter 5.
  *
- * With full RELRO the table was made read-only after start-up.  A page is made
- * writable for the replacement, and gets the protection back that it was found
- * with (/proc/self/maps): where pages are large, the last one of RELRO may hold
- * data that has to stay writable.
+ * With full RELRO the table was made read-only after start-up.  A page is made writable for the
+ * replacement, and gets the protection back that it was found with (/proc/self/maps): where pages
+ * are large, the last one of RELRO may hold data that has to stay writable.
  *
  * A server built with _FILE_OFFSET_BITS = 64 imports pwrite64 and the like
  * instead of pwrite, or both.  With 64-bit addresses they are the same function,

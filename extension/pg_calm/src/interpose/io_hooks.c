@@ -12,10 +12,9 @@
  * close: what is remembered of a file descriptor ends with it.  Asking the
  *		kernel at each write which file it goes to costs too much of the write.
  *
- * Which of the server's calls it is, is told by the wait event that it
- * reports around the call (storage/file/fd.c): FileWrite of md.c reports
- * DataFileWrite or DataFileExtend; WAL, SLRU and temporary files report
- * others.  Temporary tables go through md.c too and are told by their name.
+ * Which of the server's calls it is, is told by the wait event that it reports around the call
+ * (storage/file/fd.c): FileWrite of md.c reports DataFileWrite or DataFileExtend; WAL, SLRU and
+ * temporary files report others.  Temporary tables go through md.c too and are told by their name.
  *
  * They run in critical sections and with locks held.
  *
@@ -26,7 +25,7 @@
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
  *	 call of the worker's for the same file (error_latch.c), no longer than
- *	 calm_worker_timeout.  The checkpointer, which holds no lock there
+ *	 FSYNC_PATIENCE_MS.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
@@ -58,11 +57,13 @@ enum
 };
 
 /*
- * Blocks of a file from which on it is tracked.  In a smaller one there is little to merge, and
- * a server can have a hundred thousand of them: they are left to the server's own hints and
- * fsync.
+ * Blocks of a file from which on it is tracked.  In a smaller one there is little to merge, and a
+ * server can have a hundred thousand of them: they are left to the server's own hints and fsync.
  */
 #define TRACKED_BLOCKS (1024 * 1024 / BLCKSZ)
+
+/* How long an fsync waits for a call of the worker's that does not end, ms */
+#define FSYNC_PATIENCE_MS (calm_worker_timeout * 5 / 2)
 
 typedef struct KnownFd
 {
@@ -143,9 +144,8 @@ identify(int fd)
 }
 
 /*
- * The checkpointer writes in order of file and block (BufferSync), so once it
- * has left a region it will not come back to it in this checkpoint: the
- * region can be written back.
+ * The checkpointer writes in order of file and block (BufferSync), so once it has left a region it
+ * will not come back to it in this checkpoint: the region can be written back.
  */
 static void
 checkpointer_written(uint32 file, BlockNumber block)
@@ -313,7 +313,7 @@ calm_fsync(int fd)
 	if (result == 0 && data_file && calm_shared)
 	{
 		int error =
-			error_latch_check(&calm_shared->error_latch, st.st_dev, st.st_ino, calm_worker_timeout);
+			error_latch_check(&calm_shared->error_latch, st.st_dev, st.st_ino, FSYNC_PATIENCE_MS);
 
 		if (error == ETIMEDOUT)
 		{

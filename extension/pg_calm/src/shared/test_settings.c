@@ -3,11 +3,10 @@
  * test_settings.c
  *	  Settings that only a server under test has.
  *
- * With PG_CALM_HOST_ROOT in the postmaster's environment, /proc and /sys are read
- * below that directory, "/" being the host's own, and what else is derived from the host
- * and the caps can be set, so that a test neither waits for its time nor races with it.
- * The environment is read once, by the postmaster: no role of the database has a part
- * in it.  The server's log says so at start.
+ * With PG_CALM_HOST_ROOT in the postmaster's environment, /proc and /sys are read below that
+ * directory, "/" being the host's own, and what else is derived from the host and the caps can be
+ * set, so that a test neither waits for its time nor races with it. The environment is read once,
+ * by the postmaster: no role of the database has a part in it.  The server's log says so at start.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +24,7 @@ int calm_clean_buffers = 1;
 int calm_flush_age = 0;
 int calm_unflushed_limit = 0;
 int calm_drain_threshold = -1;
-int calm_worker_timeout = 5000;
+int calm_worker_timeout = 2000;
 
 /* At load, by the postmaster */
 void

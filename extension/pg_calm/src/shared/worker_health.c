@@ -3,16 +3,14 @@
  * worker_health.c
  *	  Background workers: how they begin, and whether they can be relied on.
  *
- * pg_calm leaves out the server's flush hints and has checkpoints wait, because the
- * writeback worker does something better meanwhile.  It may be stopped, or hang in
- * the kernel, where a device does not answer or its queue is full; then nobody
- * flushes.  So it says in each of its steps that it is there, and who is not
- * heard of for five seconds does not count.
+ * pg_calm leaves out the server's flush hints and has checkpoints wait, because the writeback
+ * worker does something better meanwhile.  It may be stopped, or hang in the kernel, where a
+ * device does not answer or its queue is full; then nobody flushes.  So it says in each of its
+ * steps that it is there, and who is not heard of for two seconds does not count.
  *
- * A worker that works takes a step at least every tenth of a second, or waits for the
- * device's queue in a few calls that start up to 4 MiB.  Five seconds are as long as the
- * kernel's flusher waits between its own looks (vm.dirty_writeback_centisecs): what was not
- * hinted at for so long nobody else would have begun to write by age, either.
+ * A worker that rests takes a step each second, one that works each tenth of a second unless it
+ * waits for the device's queue in a few calls that start up to 4 MiB.  No longer: a checkpoint
+ * that has waited for a worker in vain is behind its schedule, and then writes without a pause.
  *
  *-------------------------------------------------------------------------
  */
