@@ -32,8 +32,8 @@
  * LOOK_MS			between looks
  * SEGMENTS_AHEAD	after the one in use that are looked for
  * NEEDED_SECONDS	within which a segment has to be needed to be filled
- * PART_OF_TIME		part of the time until then in which it is
- * FASTER			... and than WAL comes by this factor at least, so that it gets ahead
+ * PART_OF_TIME		part of the time until then in which it is: so two segments are ahead in the
+ *					end, and they are filled without a pause, as fast as WAL comes
  * FALL_MS			half-life with which a lower rate of WAL is followed
  * LEFT_SEGMENTS	space on the volume of pg_wal that is left alone
  */
@@ -41,7 +41,6 @@
 #define SEGMENTS_AHEAD 4
 #define NEEDED_SECONDS 5.0
 #define PART_OF_TIME 0.5
-#define FASTER 1.5
 #define FALL_MS 2000.0
 #define LEFT_SEGMENTS 16
 
@@ -106,7 +105,7 @@ wal_ahead_tick(uint64 now_ms, void (*between)(void))
 			continue;
 		if (!has_room())
 			return;
-		bytes_per_second = rate * Max(wal_segment_size / (left * PART_OF_TIME), FASTER);
+		bytes_per_second = rate * wal_segment_size / (left * PART_OF_TIME);
 		serve = between;
 		filling = true;
 		/* on an error this process ends, and with it what it was about to do */

@@ -4,9 +4,8 @@
  *	  Keeps WAL that nobody will read from taking the page cache.
  *
  * What is written to WAL stays in the page cache: up to max_wal_size of it, and segments are
- * recycled, so that each page of them looks as if it was in use.  On a
- * host with little memory that evicts pages of tables, which then have to be
- * read from the volume again.
+ * recycled, so that each page of them looks as if it was in use.  On a host with little memory
+ * that evicts pages of tables, which then have to be read from the volume again.
  *
  * The server itself drops a segment from the cache only with wal_level = minimal, since archiver
  * and walsenders could read it from there (xlog.c, XLogFileClose).  Whether there are any can be
