@@ -3,11 +3,10 @@
  * pg_calm.c
  *	  Preloading, settings and shared memory of the module.
  *
- * pg_calm makes PostgreSQL's page writeback cheap in device operations and
- * smooth in time.  Durability stays with PostgreSQL's own fsync calls, which
- * all happen, in their places, and report every error.  Everything else about pages is
- * advice to the kernel: with an empty or wrong page map the server is as slow
- * as stock, and as safe.
+ * pg_calm makes PostgreSQL's page writeback cheap in device operations and smooth in
+ * time.  Durability stays with PostgreSQL's own fsync calls, which all happen, in their places,
+ * and report every error.  Everything else about pages is advice to the kernel: with an empty or
+ * wrong page map the server is as slow as stock, and as safe.
  *
  *-------------------------------------------------------------------------
  */

@@ -103,6 +103,11 @@ test_share(void)
 	                       .all_iops = 4200,
 	                       .all_bytes = INFINITY,
 	                       .io_size = 256 * 1024};
+	DeviceCaps few_bytes = {.write_iops = 3000,
+	                        .write_bytes = 22 * MIB,
+	                        .all_iops = 3000,
+	                        .all_bytes = 22 * MIB,
+	                        .io_size = 256 * 1024};
 	DeviceCaps only_writes = {.write_iops = 800,
 	                          .write_bytes = 125 * MIB,
 	                          .all_iops = INFINITY,
@@ -118,6 +123,7 @@ test_share(void)
 	near(output.reads, 500, "and reads");
 	use(0, 30000, 0);
 	near(output.share.write_iops, 900, "three tenths are the worker's");
+	near(output.share.write_bytes, 37.5 * MIB, "of bytes as well");
 	input.wal_waits = true;
 	use(0, 30000, 0);
 	near(output.share.write_iops, 1800, "six while WAL waits for the checkpoint to end");
@@ -131,6 +137,10 @@ test_share(void)
 	use(500, 700, 100);
 	check(!output.paced, "where no limit counts reads it is not paced");
 	near(output.share.write_iops, 800, "and has the whole");
+
+	begin(&few_bytes);
+	use(0, 3000, 0);
+	near(output.share.write_bytes, 15.4 * MIB, "seven of bytes that no gap is filled with");
 
 	/* how fast it follows */
 	begin(&gp3);

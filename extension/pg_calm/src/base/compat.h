@@ -3,8 +3,7 @@
  * compat.h
  *	  Every difference between the server versions that pg_calm supports.
  *
- * Supported: PostgreSQL 15 to 19.  Nothing outside this file tests
- * PG_VERSION_NUM.
+ * Supported: PostgreSQL 15 to 19.  Nothing outside this file tests PG_VERSION_NUM.
  *
  *-------------------------------------------------------------------------
  */

@@ -10,10 +10,9 @@
  * guessed.  Messages are told by their untranslated format, which LogCheckpointStart and
  * LogCheckpointEnd (access/transam/xlog.c) have; the flags are words that are not translated.
  *
- * The checkpointer keeps the report under way in local memory and copies it
- * to shared memory whenever it changes, under a spinlock.  It does so in the
- * replaced calls, that is in critical sections and with locks held: nothing
- * here allocates, waits or raises errors.
+ * The checkpointer keeps the report under way in local memory and copies it to shared memory
+ * whenever it changes, under a spinlock.  It does so in the replaced calls, that is in critical
+ * sections and with locks held: nothing here allocates, waits or raises errors.
  *
  *-------------------------------------------------------------------------
  */

@@ -16,11 +16,10 @@
  * checkpoint takes in any case.  A drain ends at once when somebody wants a checkpoint
  * immediately, and when the worker is silent.
  *
- * The wait is inside PostgreSQL's call of fsync, with the file descriptor of
- * a file of the virtual file layer.  While we wait we absorb sync requests,
- * obey barriers and reload settings, as CheckpointWriteDelay does; all of them
- * may close that descriptor, so the fsync is made on a duplicate, which stands for
- * the same open file and the same state of error reporting.
+ * The wait is inside PostgreSQL's call of fsync, with the file descriptor of a file of the virtual
+ * file layer.  While we wait we absorb sync requests, obey barriers and reload settings, as
+ * CheckpointWriteDelay does; all of them may close that descriptor, so the fsync is made on a
+ * duplicate, which stands for the same open file and the same state of error reporting.
  *
  *-------------------------------------------------------------------------
  */
@@ -111,8 +110,10 @@ static double
 time_of_fsync(void)
 {
 	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
+	double pages = (double) page_map_unflushed(calm_page_map);
 
-	return page_map_unflushed(calm_page_map) / (figures.caps.write_iops * figures.given) * 1000;
+	return device_seconds(&caps, pages, pages * BLCKSZ) * 1000;
 }
 
 static uint64

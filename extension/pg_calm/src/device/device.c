@@ -512,10 +512,9 @@ device_is_below_ours(DeviceNumber device)
 }
 
 /*
- * Replace a device by the one that it lies on: a partition by its disk, a
- * device-mapper or md device by the first of those that it is made of, a loop
- * device by what holds its file.  False if it lies on none, as far as can be
- * seen.
+ * Replace a device by the one that it lies on: a partition by its disk, a device-mapper or md
+ * device by the first of those that it is made of, a loop device by what holds its file.  False if
+ * it lies on none, as far as can be seen.
  */
 static bool
 device_below(DeviceNumber *device)
@@ -556,11 +555,10 @@ device_below(DeviceNumber *device)
 }
 
 /*
- * The device that other instances may lie on as well, and its caps, which then
- * hold for all of them together.  That is the lowest of the layers below the
- * data directory that a control group caps in which others are, too; if there
- * is none, or caps are asked for, the lowest of all.  False if the data directory is on no
- * device.
+ * The device that other instances may lie on as well, and its caps, which then hold for all of
+ * them together.  That is the lowest of the layers below the data directory that a control group
+ * caps in which others are, too; if there is none, or caps are asked for, the lowest of
+ * all.  False if the data directory is on no device.
  *
  * Caps that are neither found nor asked for (infinity) are pg_calm.write_iops and
  * write_bandwidth, if set: what is set there is a volume's.

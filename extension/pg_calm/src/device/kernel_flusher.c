@@ -3,12 +3,10 @@
  * kernel_flusher.c
  *	  When the kernel starts to flush by itself, and how near that is.
  *
- * The flusher writes every dirty page of an inode that was first dirtied
- * vm.dirty_expire_centisecs ago, and of all inodes once more than the
- * background threshold is dirty (fs/fs-writeback.c, wb_check_old_data_flush
- * and wb_over_bg_thresh).  It takes pages as they are: what is scattered is
- * written scattered, and waits in the device's queue ahead of all that comes
- * later.
+ * The flusher writes every dirty page of an inode that was first dirtied vm.dirty_expire_centisecs
+ * ago, and of all inodes once more than the background threshold is dirty (fs/fs-writeback.c,
+ * wb_check_old_data_flush and wb_over_bg_thresh).  It takes pages as they are: what is scattered
+ * is written scattered, and waits in the device's queue ahead of all that comes later.
  *
  * A device has a threshold of its own: the share of the background threshold
  * that is its share of what all devices wrote lately, or an eighth of what is

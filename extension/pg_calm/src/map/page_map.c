@@ -378,9 +378,8 @@ page_map_keeps_path(PageMap *map, const char *path)
 }
 
 /*
- * Index of the entry for a file, added if need be; PAGE_MAP_NO_FILE if the
- * map has no room, or none for its path.  *incarnation is to be handed to
- * page_map_mark.
+ * Index of the entry for a file, added if need be; PAGE_MAP_NO_FILE if the map has no room, or
+ * none for its path.  *incarnation is to be handed to page_map_mark.
  *
  * A file found under another path is another file that was given the inode
  * number of a removed one: what was known of the old one is dropped.

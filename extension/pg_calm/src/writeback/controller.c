@@ -9,6 +9,7 @@
  * fsync, a stop, has to write all of it.  So it has a limit.  Below the limit pages wait for
  * their turn by age; above it the worker flushes the densest regions, as fast as its share of
  * the device allows.  If that is not fast enough the pool grows and becomes denser, until it is.
+ * What takes so long is measured as dense as the pool was lately: a sparse one must be let grow.
  * Where it would reach what wakes the kernel's flusher, the checkpoint's own writes are held
  * (checkpoint_hold.c).
  *
@@ -16,7 +17,9 @@
  * reads and WAL draw on the same budget.  What they need is what they used when nothing held
  * them up, so a higher use is followed at once, and a lower one slowly: it may be lower
  * because of us.  A part is always the worker's, for what it does not flush the kernel or an
- * fsync does, in more operations.  That part grows with what waits beyond the limit.
+ * fsync does, in more operations.  That part grows with what waits beyond the limit.  Of bytes it
+ * is fixed where they are short and no gap is filled: waiting saves none, and once a checkpoint is
+ * late for WAL each byte of that is two.
  *
  * The limits are what somebody told us, and may be wrong, or may have changed.  Where flushes of
  * WAL take several times as long as they can, most of what the device does is the worker's, and that
@@ -49,6 +52,7 @@
  * HOST_PART	part of what wakes it on the host from which all is flushed.
  * LEAST_SHARE	the worker's part of a device that others use, with nothing beyond the limit.
  * MOST_SHARE	the same with the pool full, or with WAL waiting for the checkpoint to end.
+ * BYTES_SHARE	the same of bytes without gaps: a page has 8 kB, its compressed image in WAL half.
  * GAP_USED	part of one of the limits that has to be used for gaps to follow it.
  * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
  * SLOW			times as long as flushes of WAL can take: waiting for a device that has no more to give.
@@ -62,8 +66,8 @@
  * LEAST_GIVEN	part of the limits that the device is taken to give at least: an error is bounded.
  * GIVEN_MS		in which what it is taken to give is doubled, up to the limits: less than a second of
  *				ten is spent on finding out.
- * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed: two
- *				looks of the worker, and as long as a checkpoint's pauses.
+ * RISE_MS, FALL_MS	half-lives with which a higher and a lower use by others is followed, and how
+ *				fast the pool is written: two looks of the worker, and as long as a checkpoint's pauses.
  */
 #define POOL_SECONDS 1.0
 #define FULL_SECONDS 3.0
@@ -71,6 +75,7 @@
 #define HOST_PART 0.8
 #define LEAST_SHARE 0.3
 #define MOST_SHARE 0.6
+#define BYTES_SHARE 0.7
 #define GAP_USED 0.5
 #define GAP_MS 1000.0
 #define SLOW 3.0
@@ -93,8 +98,9 @@ static CalmRates writes; /* of these */
 static CalmRates used;   /* by all, the worker included */
 static double gap = -1;  /* blocks; below 0: none yet */
 static double given = 1; /* part of the limits that the device gives */
-static double quick_us;  /* that a flush of WAL takes where nothing is in its way; 0: not known */
-static double slow_ms;   /* for how long flushes have been slow although less is used */
+static double dense; /* bytes per second that it writes of the pool, as dense as that was lately */
+static double quick_us; /* that a flush of WAL takes where nothing is in its way; 0: not known */
+static double slow_ms;  /* for how long flushes have been slow although less is used */
 static ControllerInput last;
 
 static void
@@ -194,11 +200,14 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	const KernelFlusher *flusher = &input->flusher;
 	const KernelFlusher *before = &last.flusher;
 	double elapsed = (double) input->now_ms - (double) last.now_ms;
-	double rate = input->flush_rate * BLCKSZ;
 	uint64 unflushed = input->unflushed * BLCKSZ;
 	double excess;
 	double least;
 
+	if (isinf(dense) || isinf(input->flush_rate) || last.now_ms == 0)
+		dense = input->flush_rate * BLCKSZ;
+	else
+		follow(&dense, input->flush_rate * BLCKSZ, FALL_MS, elapsed);
 	memset(output, 0, sizeof(*output));
 	output->paced = !isinf(caps->all_iops) || !isinf(caps->all_bytes);
 
@@ -246,8 +255,9 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	if (flusher->background_bytes != PG_UINT64_MAX)
 		unflushed = Min(unflushed, flusher->dirty_bytes);
 	output->written = input->unflushed * BLCKSZ - unflushed;
-	output->limit = (uint64) Min(Min(rate * POOL_SECONDS, flusher->device_bytes * POOL_PART), MOST);
-	output->full = (uint64) Min(Min(rate * FULL_SECONDS, (double) flusher->device_bytes), MOST);
+	output->limit =
+		(uint64) Min(Min(dense * POOL_SECONDS, flusher->device_bytes * POOL_PART), MOST);
+	output->full = (uint64) Min(Min(dense * FULL_SECONDS, (double) flusher->device_bytes), MOST);
 	output->full = Max(output->full, output->limit + BLCKSZ);
 	output->too_much = unflushed > output->limit ||
 	                   (flusher->background_bytes != PG_UINT64_MAX &&
@@ -263,6 +273,8 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	/* WAL draws on limits for writes as well */
 	output->share.write_iops = Min(left(caps->write_iops, writes.operations, least),
 	                               left(caps->all_iops, all.operations, least));
+	if (output->gap == 0)
+		least = BYTES_SHARE;
 	output->share.write_bytes =
 		Min(left(caps->write_bytes, writes.bytes, least), left(caps->all_bytes, all.bytes, least));
 }

@@ -3,16 +3,14 @@
  * flush.c
  *	  Writes regions of data files back: bridge, start, confirm.
  *
- * One region is worked on at a time.  Its marked pages are taken from the
- * map, joined into runs, and each run is bridged and handed to the device
- * with sync_file_range(SYNC_FILE_RANGE_WRITE).  A run counts as in flight
- * until the kernel has no page of it under writeback; only so much is that
+ * One region is worked on at a time.  Its marked pages are taken from the map, joined into runs,
+ * and each run is bridged and handed to the device with sync_file_range(SYNC_FILE_RANGE_WRITE).  A
+ * run counts as in flight until the kernel has no page of it under writeback; only so much is that
  * others wait for a few operations of ours at most.
  *
- * Confirmation polls cachestat(2) (Linux 6.5), which takes no part in the
- * kernel's error reporting.  On older kernels it waits with
- * SYNC_FILE_RANGE_WAIT_BEFORE, which does: see error_latch.c.  So can starting, which
- * is why it is done in small pieces.
+ * Confirmation polls cachestat(2) (Linux 6.5), which takes no part in the kernel's error
+ * reporting.  On older kernels it waits with SYNC_FILE_RANGE_WAIT_BEFORE, which does: see
+ * error_latch.c.  So can starting, which is why it is done in small pieces.
  *
  * For the writeback worker, but for the last function: what is open and in flight is local to
  * the process.

@@ -9,10 +9,9 @@
  * more, up to three quarters of the queue, and when the kernel flusher then visits a file each
  * commit waits behind some forty writes instead of ten.
  *
- * So on a volume that others need as well and that is at its limits a block is read
- * twice in that time, past the page cache, if hardly anybody else reads: 20 operations
- * a second.  The read is asynchronous (io_submit), so that the worker does not wait in the
- * queue that it measures.
+ * So on a volume that others need as well and that is at its limits a block is read twice in that
+ * time, past the page cache, if hardly anybody else reads: 20 operations a second.  The read is
+ * asynchronous (io_submit), so that the worker does not wait in the queue that it measures.
  *
  * The block is that of a file that every cluster has on the device of the data
  * files, and nobody ever writes: a direct read writes back what is dirty first.

@@ -196,8 +196,12 @@ pool_start_next(const PoolDue *due, uint64 now_ms)
 	{
 		Candidate *c = &candidates[candidate_next];
 		bool old = c->since != 0 && now_ms >= c->since + due->older_ms;
-		/* in a drain where others need the device no more is to come */
-		bool clean = !flush_policy.dry_run && !(c->reason == DRAIN && flush_policy.paced);
+		/*
+		 * In a drain where others need the device no more is to come.  Nor where bytes are short:
+		 * a buffer that is written early saves an operation, and is often written again.
+		 */
+		bool clean = !flush_policy.dry_run && flush_policy.max_gap > 0 &&
+		             !(c->reason == DRAIN && flush_policy.paced);
 
 		if ((c->reason == BY_AMOUNT && !due->all && !old) ||
 		    page_map_being_fsynced(calm_page_map, c->file))
