@@ -97,6 +97,16 @@ is(cleaned(), $before, 'off: no buffer is cleaned');
 cmp_ok(dirty(), '>', 0, 'off: buffers stay dirty');
 set_for_all('pg_calm.clean_buffers = 1');
 
+# a page for an operation: none is saved by writing a buffer that may be written again
+set_for_all("pg_calm.write_bandwidth = '4MB'");
+$before = cleaned();
+$flushed = flushed();
+update();
+ok(wait_for(sub { flushed() > $flushed }), 'few bytes: regions are flushed');
+usleep(1_500_000);
+is(cleaned(), $before, 'few bytes: no buffer is cleaned');
+set_for_all("pg_calm.write_bandwidth = '100MB'");
+
 kill 'STOP', $cleaner;
 $flushed = flushed();
 update();

@@ -228,6 +228,22 @@ test_gap(void)
 	check(output.gap == 0, "a gap that costs what it saves is not filled");
 }
 
+static void
+test_sparse(void)
+{
+	begin(&gp3);
+	input.flush_rate = 10000;
+	use(0, 700, 700);
+	near(output.limit, 10000 * 8192, "the pool's limit is a second of the device");
+	near(output.full, 3 * 10000 * 8192, "and it is full with three");
+	input.flush_rate = 1000;
+	for (int i = 0; i < 4; i++)
+		tick(0, 700, 700);
+	check(output.limit > 9000 * 8192, "one that has become sparse may grow");
+	use(0, 700, 700);
+	near(output.limit, 1000 * 8192, "but not for ever");
+}
+
 /*
  * A volume and a load: pages are dirtied at random in a table, and the more of them wait the
  * denser they are.  The worker flushes what the share allows while too much waits.  The time
@@ -354,6 +370,7 @@ int
 main(void)
 {
 	test_share();
+	test_sparse();
 	test_limit();
 	test_gap();
 	test_model();
