@@ -16,7 +16,9 @@ use crate::{buffers, relation_file, residency};
 /// Keeps what is cached of `cluster` in `file`. `stop` ends it, and what the file held stays.
 pub fn save(mut cluster: Cluster, file: &Path, stop: &dyn Fn() -> bool) -> anyhow::Result<Saving> {
     let found = match &mut cluster.client {
-        Ok(client) => buffers::read(client)?,
+        // Of terabytes of buffers the query may take too long, or too many temporary files: the page cache is worth keeping alone.
+        Ok(client) => buffers::read(client)
+            .unwrap_or_else(|error| Err(Unknown::new(format!("what shared buffers hold: {error:#}")))),
         Err(why) => Err(why.clone()),
     };
     let (mut known, buffers): (Buffers, Result<(), Unknown>) = match found {

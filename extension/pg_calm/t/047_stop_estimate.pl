@@ -11,6 +11,7 @@ use CalmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = calm_node('stop_estimate', q{
 shared_buffers = 64MB
@@ -93,6 +94,20 @@ cmp_ok($checkpoint->{recovery_seconds} - $wal / $checkpoint->{replay_rate},
 	'>', 0.9 * $checkpoint->{stop_seconds}, 'it ends with a checkpoint as that of a stop');
 $node->safe_psql('postgres', q{SELECT count(pg_logical_emit_message(false, 'x', repeat('x', 1000000))) FROM generate_series(1, 50)});
 cmp_ok(status_of($node)->{recovery_seconds}, '>', $recovered, 'the more WAL, the longer the next one');
+
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.mode = 'off'});
+$node->reload;
+ok(wait_for(sub { !defined status_of($node)->{stop_seconds} }), 'nothing is known of a stop in mode off, where nothing is marked');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.mode');
+$node->reload;
+ok(wait_for(sub { defined status_of($node)->{stop_seconds} }), 'it is in mode on');
+
+# what little WAL takes tells nothing
+$node->safe_psql('postgres', 'CHECKPOINT; UPDATE t SET i = -i');
+ok(kill_node($node), 'killed');
+$node->start;
+usleep(1_500_000);
+is(status_of($node)->{replay_rate}, undef, 'a short recovery tells nothing of a long one');
 
 $node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.write_iops = -1');
 $node->safe_psql('postgres', 'ALTER SYSTEM SET pg_calm.write_bandwidth = -1');

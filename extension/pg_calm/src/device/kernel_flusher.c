@@ -8,12 +8,11 @@
  * wb_check_old_data_flush and wb_over_bg_thresh).  It takes pages as they are: what is scattered
  * is written scattered, and waits in the device's queue ahead of all that comes later.
  *
- * A device has a threshold of its own: the share of the background threshold
- * that is its share of what all devices wrote lately, or an eighth of what is
- * left of it if that is more (mm/page-writeback.c, __wb_calc_thresh and
- * wb_over_bg_thresh).  So what is written back in time raises the amount that may be
- * left dirty.  An administrator may bound it from both sides, by the device's min_ratio and
- * max_ratio (/sys/class/bdi).  What is set aside for other devices is not
+ * A device has a threshold of its own: the share of the background threshold that is its share of
+ * what all devices wrote lately, or an eighth of what is left of it if that is more
+ * (mm/page-writeback.c, __wb_calc_thresh and wb_over_bg_thresh).  So what is written back in time
+ * raises the amount that may be left dirty.  An administrator may bound it from both sides, by the
+ * device's min_ratio and max_ratio (/sys/class/bdi).  What is set aside for other devices is not
  * looked for: our share of the rest is overestimated by so much.
  *
  * The thresholds are taken from /proc/vmstat, where the kernel has applied
@@ -41,9 +40,8 @@ read_number(const char *path, uint64 *value)
 }
 
 /*
- * Bytes that our memory cgroup allows, or PG_UINT64_MAX.  Only as seen from
- * inside a container, where our group is the root of the mount: there the
- * limit is hard to see otherwise.
+ * Bytes that our memory cgroup allows, or PG_UINT64_MAX.  Only as seen from inside a container,
+ * where our group is the root of the mount: there the limit is hard to see otherwise.
  */
 static uint64
 memory_limit(void)

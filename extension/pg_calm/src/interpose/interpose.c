@@ -171,9 +171,8 @@ interpose_install(const InterposeSlot *slots, int nslots, const char **reason)
 		}
 
 		/*
-		 * With lazy binding the slot may still lead into the executable's own
-		 * PLT, and the first call through that would overwrite our
-		 * replacement: resolve it ourselves.
+		 * With lazy binding the slot may still lead into the executable's own PLT, and the first
+		 * call through that would overwrite our replacement: resolve it ourselves.
 		 */
 		original = *slot;
 		if (dladdr1(original, &info, (void **) &owner, RTLD_DL_LINKMAP) != 0 && owner == exe.map)

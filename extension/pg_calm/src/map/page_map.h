@@ -6,9 +6,8 @@
  * The map is advice: it decides what is written back early and never
  * whether a page is durable.  A missing or stale bit costs speed, not data.
  *
- * A data file has an entry, which is found by (device, inode).  It is cut into
- * regions of 1024 blocks, each with one bitmap and the time at which the oldest of
- * its marks was set.
+ * A data file has an entry, which is found by (device, inode).  It is cut into regions of 1024
+ * blocks, each with one bitmap and the time at which the oldest of its marks was set.
  *
  * Invariants:
  * - A bit is set after the write that dirtied the page returned, and cleared

@@ -3,11 +3,10 @@
  * relation_file.c
  *	  Which blocks of which relation a data file holds.
  *
- * The page map knows files by device, inode and the kernel's path of them, in
- * which symbolic links are resolved.  The server knows relations by number, and
- * makes paths of those (common/relpath.c).  So a candidate is made of what the
- * path ends with, and it is the right one if the server's own path for it
- * leads to the same device and inode.
+ * The page map knows files by device, inode and the kernel's path of them, in which symbolic links
+ * are resolved.  The server knows relations by number, and makes paths of those
+ * (common/relpath.c).  So a candidate is made of what the path ends with, and it is the right one
+ * if the server's own path for it leads to the same device and inode.
  *
  *-------------------------------------------------------------------------
  */
@@ -88,9 +87,8 @@ find_tablespace(const char *directory_and_name, const struct stat *st)
 }
 
 /*
- * Find out what the file behind st, which had this path, is a segment of.
- * False if it is no file of a relation that the server knows by a path of its
- * own.
+ * Find out what the file behind st, which had this path, is a segment of. False if it is no file
+ * of a relation that the server knows by a path of its own.
  */
 bool
 relation_file_identify(const char *path, const struct stat *st, RelationFile *file)

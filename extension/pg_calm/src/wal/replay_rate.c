@@ -3,9 +3,9 @@
  * replay_rate.c
  *	  How fast crash recovery has replayed WAL.
  *
- * The time is that until replay has ended.  The checkpoint that follows takes what it has to write,
- * whatever there was of WAL (stop_estimate.c).  A standby replays as fast as WAL comes, which tells
- * nothing.
+ * The time is that from the first record until replay has ended: what comes before, as syncing the
+ * data directory, and the checkpoint that follows (stop_estimate.c) are as long whatever there was
+ * of WAL.  A standby replays as fast as WAL comes, which tells nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,8 +13,10 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
-#include "common/controldata_utils.h"
 #include "wal.h"
+
+/* Replay of less says nothing of one that takes long: a look of the worker is 250 ms */
+#define LEAST_BYTES (32 << 20)
 
 void
 replay_rate_tick(uint64 now_ms)
@@ -30,20 +32,14 @@ replay_rate_tick(uint64 now_ms)
 		return;
 	state = GetRecoveryState();
 	over = state != RECOVERY_STATE_CRASH;
-	if (from == InvalidXLogRecPtr && !over)
-	{
-		/* the worker begins with the postmaster, long before a checkpoint moves it */
-		bool crc_ok;
-		ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-
-		from = seen = crc_ok ? control->checkPointCopy.redo : InvalidXLogRecPtr;
-		since_ms = now_ms;
-		pfree(control);
-	}
-	/* none as long as nothing was replayed */
+	/* it is set when replay begins, to the redo point (xlogrecovery.c, PerformWalRecovery) */
 	replayed = GetXLogReplayRecPtr(NULL);
+	if (since_ms == 0 || replayed == InvalidXLogRecPtr)
+		since_ms = now_ms;
+	if (from == InvalidXLogRecPtr && replayed != InvalidXLogRecPtr && !over)
+		from = seen = GetRedoRecPtr();
 	if (state == RECOVERY_STATE_ARCHIVE || from == InvalidXLogRecPtr || replayed <= seen ||
-	    now_ms <= since_ms)
+	    replayed < from + LEAST_BYTES || now_ms <= since_ms)
 		return;
 	seen = replayed;
 	SpinLockAcquire(&calm_shared->lock);

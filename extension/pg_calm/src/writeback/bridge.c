@@ -3,13 +3,11 @@
  * bridge.c
  *	  Re-dirties clean pages between dirty ones, so that they are written as one.
  *
- * Two dirty blocks with a clean one between them are two operations for the
- * device.  If the clean block is dirty too, they are one.  A clean page that
- * is in the page cache is made dirty by mapping the file shared and
- * madvise(MADV_POPULATE_WRITE) (Linux 5.14; mm/gup.c, faultin_page_range):
- * a write fault without a write.  No byte is read or written by us, so a
- * concurrent pwrite can't be lost, as it could if we read a page and wrote it
- * back.
+ * Two dirty blocks with a clean one between them are two operations for the device.  If the clean
+ * block is dirty too, they are one.  A clean page that is in the page cache is made dirty by
+ * mapping the file shared and madvise(MADV_POPULATE_WRITE) (Linux 5.14; mm/gup.c,
+ * faultin_page_range): a write fault without a write.  No byte is read or written by us, so a
+ * concurrent pwrite can't be lost, as it could if we read a page and wrote it back.
  *
  * Such a fault makes the whole folio of the page cache dirty, and its file system
  * then writes all of it (page_mkwrite: all of the folio's blocks), which is 2 MiB for
@@ -105,8 +103,7 @@ folios_are_known(unsigned long filesystem)
 }
 
 /*
- * Look whether the file system of tracked files, which are on one, is known to overwrite in
- * place
+ * Look whether the file system of tracked files, which are on one, is known to overwrite in place
  */
 void
 bridge_look_at(int fd)

@@ -3,14 +3,14 @@
  * controller.c
  *	  How much the worker writes, how much may wait, and when a checkpoint's writes are held.
  *
- * There is one pool: the pages that are written and not flushed.  It is measured in seconds
- * in which the device would take all of it, scattered as it is, merged and bridged.  The more
- * waits the denser it is, and the cheaper; but whatever comes to it, the kernel's flusher, an
- * fsync, a stop, has to write all of it.  So it has a limit.  Below the limit pages wait for
- * their turn by age; above it the worker flushes the densest regions, as fast as its share of
- * the device allows.  If that is not fast enough the pool grows and becomes denser, until it is.
- * What takes so long is measured as dense as the pool was lately: a sparse one must be let grow.
- * Where it would reach what wakes the kernel's flusher, the checkpoint's own writes are held
+ * There is one pool: the pages that are written and not flushed.  It is measured in seconds in
+ * which the device would take all of it, scattered as it is, merged and bridged.  The more waits
+ * the denser it is, and the cheaper; but whatever comes to it, the kernel's flusher, an fsync, a
+ * stop, has to write all of it.  So it has a limit.  Below the limit pages wait for their turn by
+ * age; above it the worker flushes the densest regions, as fast as its share of the device
+ * allows.  If that is not fast enough the pool grows and becomes denser, until it is. What takes
+ * so long is measured as dense as the pool was lately: a sparse one must be let grow. Where it
+ * would reach what wakes the kernel's flusher, the checkpoint's own writes are held
  * (checkpoint_hold.c).
  *
  * The worker's share is what others leave of the device's limits.  On most cloud volumes

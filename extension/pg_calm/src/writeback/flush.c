@@ -148,10 +148,9 @@ region_length(int fd, off_t offset)
 }
 
 /*
- * Drop those of a region's blocks that are not dirty any more: somebody has
- * written them.  A part of which none is, or as many as we know of, is not
- * looked into; so that takes one call if nobody has.  In a dry run gaps were
- * never dirty.
+ * Drop those of a region's blocks that are not dirty any more: somebody has written them.  A part
+ * of which none is, or as many as we know of, is not looked into; so that takes one call if nobody
+ * has.  In a dry run gaps were never dirty.
  */
 static void
 drop_written(int fd, uint32 number, uint32 first, uint32 blocks, PageMapBits *bits)

@@ -174,10 +174,9 @@ pool_is_done(void)
 /*
  * Start on the best region that has to be flushed now; false if none has.
  *
- * None of a file that is being fsynced: fsync waits for what is under writeback
- * when it comes to it, not only for what was when it began
- * (__filemap_fdatawait_range, mm/filemap.c), so it would follow us through the
- * file, at the pace at which we write.
+ * None of a file that is being fsynced: fsync waits for what is under writeback when it comes to
+ * it, not only for what was when it began (__filemap_fdatawait_range, mm/filemap.c), so it would
+ * follow us through the file, at the pace at which we write.
  */
 bool
 pool_start_next(const PoolDue *due, uint64 now_ms)

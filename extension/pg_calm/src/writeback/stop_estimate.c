@@ -224,7 +224,8 @@ stop_estimate(StopEstimate *stop)
 	            (double) pg_atomic_read_u64(&calm_shared->in_flight_pages);
 	stop->pages = (double) dirty.buffers + unflushed;
 	stop->seconds = NAN;
-	if (device_is_capped(&caps))
+	/* nor where what is written is not marked */
+	if (device_is_capped(&caps) && calm_mode != CALM_MODE_OFF && calm_shared->device != 0)
 		stop->seconds = device_seconds(&caps, dirty.operations + unflushed * dirty.scattered,
 		                               stop->pages * BLCKSZ);
 }
@@ -233,10 +234,13 @@ double
 recovery_estimate_seconds(const StopEstimate *stop, double replay_rate)
 {
 	ControlFileData *control;
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
 	bool standby = RecoveryInProgress();
 	XLogRecPtr now = standby ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
 	double wal;
 	double pages;
+	double most;
 	bool crc_ok;
 
 	if (replay_rate <= 0)
@@ -249,5 +253,8 @@ recovery_estimate_seconds(const StopEstimate *stop, double replay_rate)
 	if (standby || isnan(stop->seconds))
 		return wal / replay_rate;
 	pages = Max(stop->pages, Min(wal / BLCKSZ, NBuffers));
-	return wal / replay_rate + stop->seconds * (1 + pages / Max(stop->pages, 1)) / 2;
+	most = device_seconds(&caps, pages, pages * BLCKSZ);
+	if (stop->pages > 0)
+		most = Min(most, stop->seconds * pages / stop->pages);
+	return wal / replay_rate + (stop->seconds + Max(most, stop->seconds)) / 2;
 }
