@@ -127,8 +127,9 @@ pub fn restore(request: &Request) -> Result<Outcome, Failure> {
         system: place.and_then(|path| cluster::system_identifier(path)),
         is_standby: place.is_some_and(|path| cluster::is_standby(path)),
     };
+    let opens = matches!(name, FileName::History { .. }) && place.is_some_and(|path| cluster::opens(path));
     match look(request, name, target, cluster) {
-        Err(Failure::Unreachable(text)) if cluster.is_standby => {
+        Err(Failure::Unreachable(text)) if cluster.is_standby || opens => {
             Ok(Outcome::Absent(format!("{text}; for a standby {file} counts as not archived yet")))
         }
         result => result,

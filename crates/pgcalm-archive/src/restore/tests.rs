@@ -308,6 +308,7 @@ fn an_archive_that_cant_be_read_stops_a_recovery_and_no_standby() {
     // A link to itself fails to open with ELOOP, which is neither absence nor damage.
     put(NAME);
     put("00000002.history");
+    fs::write(cluster.dir.path().join("data/recovery.signal"), "").unwrap();
     let expect = |what: &str, is_standby: bool| {
         for file in [NAME, "00000002.history"] {
             match cluster.outcome(file) {
@@ -323,7 +324,12 @@ fn an_archive_that_cant_be_read_stops_a_recovery_and_no_standby() {
     expect("symbolic links", true);
     fs::remove_dir_all(&archive).unwrap();
     expect("see that it is mounted", true);
+    // A promotion removes the signals before it asks for the last history.
     fs::remove_file(&signal).unwrap();
+    fs::remove_file(cluster.dir.path().join("data/recovery.signal")).unwrap();
+    assert!(matches!(cluster.outcome("00000002.history"), Ok(Outcome::Absent(_))));
+    assert!(matches!(cluster.outcome(NAME), Err(Failure::Unreachable(_))));
+    fs::write(cluster.dir.path().join("data/recovery.signal"), "").unwrap();
     expect("see that it is mounted", false);
     fs::write(&archive, "").unwrap();
     fs::write(&signal, "").unwrap();
