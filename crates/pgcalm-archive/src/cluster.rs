@@ -17,6 +17,15 @@ pub(crate) fn is_standby(target: &Path) -> bool {
     data_directory(target).is_some_and(|cluster| cluster.join("standby.signal").exists())
 }
 
+/// Whether that cluster is about to open: the server removes both signals before it asks for the last file, the history of the
+/// timeline that it leaves (`writeTimeLineHistory`, timeline.c). What there is of that it has kept in pg_wal.
+pub(crate) fn opens(target: &Path) -> bool {
+    data_directory(target).is_some_and(|cluster| {
+        let there = |name: &str| cluster.join(name).exists();
+        there("global/pg_control") && !there("standby.signal") && !there("recovery.signal")
+    })
+}
+
 fn data_directory(target: &Path) -> Option<&Path> {
     target.parent()?.parent()
 }

@@ -19,7 +19,8 @@
 //!
 //! **Subdirectories** are looked through for segments only: histories lie where the segments lie, so the first segment stops
 //! what an absent history has sent astray, and another cluster's history can't be told from one's own. A segment in a
-//! subdirectory that says of itself that it is another cluster's is passed over.
+//! subdirectory that says of itself that it is another cluster's is passed over. So is a directory that may not be read or has
+//! gone: others keep theirs beside an archive. For a standby nothing is looked through: it loses nothing by an absence.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -29,7 +30,7 @@ use std::{fs, io};
 
 use pgcalm_host::Failure;
 
-use crate::restore::failed;
+use crate::restore::{Cluster, unreadable};
 use crate::{FileName, Form, Stored, segment_check};
 
 /// How deep subdirectories are looked through: from a repository of pgBackRest to its segments.
@@ -49,18 +50,19 @@ pub(crate) enum Remains {
     Unusable(PathBuf, String),
 }
 
-/// Looks through the archive; `None` if nothing of `file` is there. `expected_system` is the system identifier of the cluster
-/// that asks, if known.
+/// Looks through the archive; `None` if nothing of `file` is there. What subdirectories could not be looked through is added to
+/// `unread`.
 pub(crate) fn find(
     archive: &Path,
     file: &str,
     name: FileName,
-    expected_system: Option<u64>,
+    cluster: Cluster,
+    unread: &mut String,
 ) -> Result<Option<Remains>, Failure> {
     let mut found = None;
     let mut directories = Vec::new();
-    for entry in entries(archive)? {
-        let (path, is_directory) = entry?;
+    for entry in entries(archive).map_err(|error| unreadable("look through", archive, error))? {
+        let (path, is_directory) = entry.map_err(|error| unreadable("look through", archive, error))?;
         match rest_of(&path, file).map(|rest| classify(rest, &path, file)) {
             None => {}
             Some(Remains::Unfinished(path)) => found = Some(Remains::Unfinished(path)),
@@ -70,8 +72,8 @@ pub(crate) fn find(
             directories.push((path, 1));
         }
     }
-    if found.is_none() && matches!(name, FileName::Segment(_) | FileName::Partial(_)) {
-        found = in_subdirectories(directories, file, expected_system)?;
+    if found.is_none() && !cluster.is_standby && matches!(name, FileName::Segment(_) | FileName::Partial(_)) {
+        found = in_subdirectories(directories, file, cluster.system, unread)?;
     }
     Ok(found)
 }
@@ -80,10 +82,18 @@ fn in_subdirectories(
     mut directories: Vec<(PathBuf, usize)>,
     file: &str,
     expected_system: Option<u64>,
+    unread: &mut String,
 ) -> Result<Option<Remains>, Failure> {
     while let Some((directory, depth)) = directories.pop() {
-        for entry in entries(&directory)? {
-            let (path, is_directory) = entry?;
+        let entries = match entries(&directory).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                unread.push_str(&format!("; not looked through: {}: {error}", directory.display()));
+                continue;
+            }
+            Err(error) => return Err(unreadable("look through", &directory, error)),
+        };
+        for (path, is_directory) in entries {
             if rest_of(&path, file).is_some() && !is_of_another(&path, expected_system) {
                 let remedy = "lies in a subdirectory; name the directory of the segments with --archive, or restore with \
                               the program that archived it";
@@ -98,16 +108,14 @@ fn in_subdirectories(
 }
 
 /// Paths in a directory, and whether they are directories; links are not followed.
-fn entries(directory: &Path) -> Result<impl Iterator<Item = Result<(PathBuf, bool), Failure>>, Failure> {
-    let failed = |error: io::Error| failed("look through", directory, error);
-    let entries = fs::read_dir(directory).map_err(failed)?;
-    Ok(entries.map(move |entry| {
-        let entry = entry.map_err(failed)?;
+fn entries(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<(PathBuf, bool)>>> {
+    Ok(fs::read_dir(directory)?.map(|entry| {
+        let entry = entry?;
         let is_directory = match entry.file_type() {
             Ok(kind) => kind.is_dir(),
             // Renamed or removed since the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(error),
         };
         Ok((entry.path(), is_directory))
     }))
@@ -171,7 +179,11 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, segment()).unwrap();
         let file = FileName::parse(NAME).unwrap();
-        find(archive.path(), NAME, file, Some(SYSTEM)).unwrap()
+        find(archive.path(), NAME, file, asked_by(Some(SYSTEM)), &mut String::new()).unwrap()
+    }
+
+    fn asked_by(system: Option<u64>) -> Cluster {
+        Cluster { system, is_standby: false }
     }
 
     #[test]
@@ -215,11 +227,33 @@ mod tests {
         fs::write(archive.path().join("other/00000002.history"), "").unwrap();
         let find = |file: &str, system: Option<u64>| {
             let name = FileName::parse(file).unwrap();
-            find(archive.path(), file, name, system).unwrap()
+            find(archive.path(), file, name, asked_by(system), &mut String::new()).unwrap()
         };
         assert_eq!(find(NAME, Some(SYSTEM + 1)), None);
         assert!(find(NAME, Some(SYSTEM)).is_some());
         assert!(find(NAME, None).is_some());
         assert_eq!(find("00000002.history", Some(SYSTEM)), None);
+    }
+
+    #[test]
+    fn a_standby_looks_through_no_subdirectories() {
+        let archive = tempfile::tempdir().unwrap();
+        fs::create_dir(archive.path().join("other")).unwrap();
+        fs::write(archive.path().join("other").join(NAME), segment()).unwrap();
+        let cluster = Cluster { system: Some(SYSTEM), is_standby: true };
+        let found = find(archive.path(), NAME, FileName::parse(NAME).unwrap(), cluster, &mut String::new());
+        assert_eq!(found.unwrap(), None);
+    }
+
+    #[test]
+    fn a_subdirectory_that_has_gone_is_passed_over_and_told_of_and_one_that_cant_be_read_is_not() {
+        let archive = tempfile::tempdir().unwrap();
+        let mut unread = String::new();
+        let mut look = |name: &str| in_subdirectories(vec![(archive.path().join(name), 1)], NAME, None, &mut unread);
+        assert_eq!(look("gone").unwrap(), None);
+        fs::write(archive.path().join("file"), "").unwrap();
+        assert!(matches!(look("file"), Err(Failure::Unreachable(_))));
+        assert_eq!(unread.matches("not looked through").count(), 1, "{unread}");
+        assert!(unread.contains("/gone: No such file"), "{unread}");
     }
 }

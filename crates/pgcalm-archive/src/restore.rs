@@ -47,8 +47,8 @@ pub enum Target {
 pub enum Outcome {
     /// It was restored, or checked.
     Restored(Restored),
-    /// The archive does not hold it, or has not finished it and a standby asks, which will ask again; the text says which. This alone
-    /// may be taken for the end of the archived WAL.
+    /// The archive does not hold it; or a standby asks, which will ask again, and it is not finished or the archive can't be read.
+    /// The text says which. This alone may be taken for the end of the archived WAL.
     Absent(String),
 }
 
@@ -68,8 +68,8 @@ enum Tried {
     Absent,
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
-    /// It ends early, and a standby asks: it may be written under its own name, as `cp` does. The server waits for such a file, too
-    /// (`RestoreArchivedFile`, xlogarchive.c).
+    /// A standby asks, and it is a link to what is not mounted, or ends early: it may be written under its own name, as `cp` does.
+    /// The server waits for such a file, too (`RestoreArchivedFile`, xlogarchive.c).
     Unfinished(String),
     /// It is restored; whether without a checksum.
     Restored(bool),
@@ -89,9 +89,9 @@ impl From<String> for Damage {
 
 /// The cluster that asks, as far as it is known.
 #[derive(Debug, Clone, Copy)]
-struct Cluster {
-    system: Option<u64>,
-    is_standby: bool,
+pub(crate) struct Cluster {
+    pub(crate) system: Option<u64>,
+    pub(crate) is_standby: bool,
 }
 
 /// Restores a file, or leaves no trace of it at the target.
@@ -99,8 +99,15 @@ struct Cluster {
 /// Forms are tried in the order of [`Form::ALL`]; one that can't be used is passed over if there is a good one. The file is
 /// written beside the target, synced, and renamed. The rename needs no sync: a recovery that finds it undone asks for the
 /// file again.
+///
+/// **An archive that can't be read** is [`Failure::Unreachable`]: whoever recovers to the end of WAL would lose all that is in
+/// it. For a standby it is [`Outcome::Absent`]: it asks again or streams, and whoever promotes it does so because of an outage,
+/// which may have taken the archive, too; a FATAL would end the last server that is left. Histories are no exception: a standby
+/// looks for new ones again and again, so this would end it at each outage as well. The price is that a promotion which can't
+/// see the archive may take a timeline's number that another server took unseen. Archivers that replace nothing, as
+/// pg_calm_archive, then stop at the two histories of one name.
 pub fn restore(request: &Request) -> Result<Outcome, Failure> {
-    let (archive, file) = (&request.archive, &request.file);
+    let file = &request.file;
     let name = FileName::parse(file).ok_or_else(|| {
         Failure::Usage(format!(
             "{file:?} is not the name of a WAL segment, a timeline history file or a backup history file; give %f of \
@@ -120,9 +127,21 @@ pub fn restore(request: &Request) -> Result<Outcome, Failure> {
         system: place.and_then(|path| cluster::system_identifier(path)),
         is_standby: place.is_some_and(|path| cluster::is_standby(path)),
     };
+    let opens = matches!(name, FileName::History { .. }) && place.is_some_and(|path| cluster::opens(path));
+    match look(request, name, target, cluster) {
+        Err(Failure::Unreachable(text)) if cluster.is_standby || opens => {
+            Ok(Outcome::Absent(format!("{text}; for a standby {file} counts as not archived yet")))
+        }
+        result => result,
+    }
+}
+
+/// Restores what the archive has of the file.
+fn look(request: &Request, name: FileName, target: Option<&Path>, cluster: Cluster) -> Result<Outcome, Failure> {
+    let (archive, file) = (&request.archive, &request.file);
     // A directory that isn't there holds nothing, which must not pass for the end of WAL.
     fs::read_dir(archive).map_err(|error| {
-        Failure::Host(format!(
+        Failure::Unreachable(format!(
             "archive {}: {error}; name the directory that pg_calm_archive.directory names, and see that it is mounted",
             archive.display()
         ))
@@ -131,9 +150,10 @@ pub fn restore(request: &Request) -> Result<Outcome, Failure> {
         if let Some(outcome) = from_forms(request, name, target, cluster)? {
             return Ok(outcome);
         }
-        return match remains::find(archive, file, name, cluster.system)? {
+        let mut unread = String::new();
+        return match remains::find(archive, file, name, cluster, &mut unread)? {
             Some(Remains::Arrived) => continue,
-            None => Ok(Outcome::Absent(format!("{file} is not in the archive {}", archive.display()))),
+            None => Ok(Outcome::Absent(format!("{file} is not in the archive {}{unread}", archive.display()))),
             Some(Remains::Unfinished(found)) if cluster.is_standby => {
                 Ok(Outcome::Absent(format!("{file} is not in the archive yet: {} is not finished", found.display())))
             }
@@ -191,14 +211,15 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match fs::read_link(source) {
             Ok(target) => {
-                Tried::Unusable(format!("is a link to {}, which is not there; mount what holds it", target.display()))
+                let reason = format!("is a link to {}, which is not there; mount what holds it", target.display());
+                if cluster.is_standby { Tried::Unfinished(reason) } else { Tried::Unusable(reason) }
             }
             Err(_) => Tried::Absent,
         }),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             Ok(Tried::Unusable(format!("{error}; move it away")))
         }
-        Err(error) => Err(failed("read", source, error)),
+        Err(error) => Err(unreadable("read", source, error)),
     }
 }
 
@@ -219,7 +240,7 @@ fn copy(
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.raw_os_error().is_some() => return Err(failed("read", source, error)),
+            Err(error) if error.raw_os_error().is_some() => return Err(unreadable("read", source, error)),
             // Anything else that a decoder says is about the file's content.
             Err(error) => {
                 let is_cut_off = error.kind() == io::ErrorKind::UnexpectedEof;
@@ -260,8 +281,13 @@ fn may_go_on(source: &Path) -> bool {
     written.is_ok_and(|time| time.elapsed().map_or(true, |age| age < COPIED_FOR))
 }
 
-/// A file that could not be read or written.
-pub(crate) fn failed(action: &str, path: &Path, error: impl Display) -> Failure {
+/// A part of the archive that could not be read.
+pub(crate) fn unreadable(action: &str, path: &Path, error: impl Display) -> Failure {
+    Failure::Unreachable(format!("{action} {}: {error}", path.display()))
+}
+
+/// A file of the cluster that could not be written.
+fn failed(action: &str, path: &Path, error: impl Display) -> Failure {
     Failure::Host(format!("{action} {}: {error}", path.display()))
 }
 

@@ -177,6 +177,9 @@ impl Server {
         });
         if let Some(schema) = &facts.guard_schema {
             instance.guard = session.part("pg_calm_guard", Subject::Module, |session| guard::ask(session, schema))?;
+            if let Some(guard) = &mut instance.guard {
+                guard.mode = facts.guard_mode.clone();
+            }
         }
         if let Some(schema) = &facts.share_schema {
             instance.share = session

@@ -140,6 +140,7 @@ fn the_module_s_views_are_in_the_sample() {
     assert!(instance.unflushed.is_some());
     let guard = instance.guard.unwrap();
     assert!(guard.inputs.iter().any(|input| input.input == "max_wal" && input.state != "off"));
+    assert_eq!(guard.mode.as_deref(), Some("shadow"));
     // The volume has the module's cap, as the connection is to a server of this host.
     let cap = instance.volumes[0].caps.write_operations.as_ref().unwrap();
     assert!(cap.per_second <= 500);

@@ -299,3 +299,48 @@ fn what_is_no_file_is_refused_and_not_waited_for() {
     fs::create_dir(cluster.dir.path().join("archive").join(NAME)).unwrap();
     assert!(cluster.restore(NAME).unwrap_err().ends_with("; move it away"));
 }
+
+#[test]
+fn an_archive_that_cant_be_read_stops_a_recovery_and_no_standby() {
+    let cluster = Site::new();
+    let archive = cluster.dir.path().join("archive");
+    let put = |name: &str| std::os::unix::fs::symlink(name, archive.join(name)).unwrap();
+    // A link to itself fails to open with ELOOP, which is neither absence nor damage.
+    put(NAME);
+    put("00000002.history");
+    fs::write(cluster.dir.path().join("data/recovery.signal"), "").unwrap();
+    let expect = |what: &str, is_standby: bool| {
+        for file in [NAME, "00000002.history"] {
+            match cluster.outcome(file) {
+                Ok(Outcome::Absent(text)) if is_standby => assert!(text.contains(what), "{text}"),
+                Err(Failure::Unreachable(text)) if !is_standby => assert!(text.contains(what), "{text}"),
+                other => panic!("{file}, {what}, {is_standby}: {other:?}"),
+            }
+        }
+    };
+    let signal = cluster.dir.path().join("data/standby.signal");
+    expect("symbolic links", false);
+    fs::write(&signal, "").unwrap();
+    expect("symbolic links", true);
+    fs::remove_dir_all(&archive).unwrap();
+    expect("see that it is mounted", true);
+    // A promotion removes the signals before it asks for the last history.
+    fs::remove_file(&signal).unwrap();
+    fs::remove_file(cluster.dir.path().join("data/recovery.signal")).unwrap();
+    assert!(matches!(cluster.outcome("00000002.history"), Ok(Outcome::Absent(_))));
+    assert!(matches!(cluster.outcome(NAME), Err(Failure::Unreachable(_))));
+    fs::write(cluster.dir.path().join("data/recovery.signal"), "").unwrap();
+    expect("see that it is mounted", false);
+    fs::write(&archive, "").unwrap();
+    fs::write(&signal, "").unwrap();
+    expect("Not a directory", true);
+}
+
+#[test]
+fn a_standby_waits_for_what_a_link_leads_to() {
+    let cluster = Site::new();
+    let link = cluster.dir.path().join("archive").join(NAME);
+    std::os::unix::fs::symlink("/nonexistent/tier", &link).unwrap();
+    fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
+    assert!(matches!(cluster.outcome(NAME), Ok(Outcome::Absent(text)) if text.contains("/nonexistent/tier")));
+}

@@ -11,7 +11,6 @@ use crate::isolate::plan::Step;
 use crate::isolate::report::Report;
 use crate::isolate::state::State;
 use crate::isolate::{select, state};
-use pgcalm_host::Failure;
 
 /// Scans for processes that were forked in the group meanwhile.
 const SCANS: u32 = 100;
@@ -31,11 +30,11 @@ pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool)
     let _lock = if options.plan { None } else { Some(state::lock_to_change(root, interrupted)?) };
     let inventory = Inventory::take(root)?;
     let states = state::read_all(root)?;
+    let mut report = inventory.report("clear", &[]);
     let chosen: Vec<&State> = match &options.instance {
-        Some(name) => vec![choose(&inventory, &states, name)?],
+        Some(name) => choose(&inventory, &states, name, &mut report.notes)?.into_iter().collect(),
         None => states.iter().collect(),
     };
-    let mut report = inventory.report("clear", &[]);
     for state in chosen {
         let others: Vec<State> = states.iter().filter(|s| *s != state).cloned().collect();
         let steps = if options.plan { steps(root, state, &others)? } else { undo(root, state, &others)? };
@@ -45,8 +44,14 @@ pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool)
     Ok(report)
 }
 
-/// The instance may have ended: then its group is known by the data directory or the former process id.
-fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow::Result<&'a State> {
+/// The instance may have ended: then its group is known by the data directory or the former process id. One that runs and has
+/// no limits is as it is to be.
+fn choose<'a>(
+    inventory: &Inventory,
+    states: &'a [State],
+    name: &str,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<&'a State>> {
     let running = select::instance(inventory, name);
     let found = match &running {
         Ok(instance) => {
@@ -63,13 +68,16 @@ fn choose<'a>(inventory: &Inventory, states: &'a [State], name: &str) -> anyhow:
         Err(_) => states.iter().find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
     };
     match (found, running) {
-        (Some(state), _) => Ok(state),
+        (Some(state), _) => Ok(Some(state)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(instance)) => Err(Failure::Usage(format!(
-            "--instance {name}: {} has no limits that pgcalm isolate set; see pgcalm isolate show",
-            instance.data_directory.display()
-        ))
-        .into()),
+        (None, Ok(instance)) => {
+            notes.push(format!(
+                "{} (pid {}) has no limits that pgcalm isolate set.",
+                instance.data_directory.display(),
+                instance.postmaster.pid
+            ));
+            Ok(None)
+        }
     }
 }
 

@@ -29,6 +29,21 @@ pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
                 holder.pid
             ));
         }
+        if let Ok(Some(hierarchy)) = inventory.hierarchy.as_ref()
+            && runs
+            && state.complete
+        {
+            for lost in state.lost(root, hierarchy.version).unwrap_or_default() {
+                report.notes.push(format!(
+                    "Limit {} {} on {} of {data} is not in force any more: something else, such as systemd, has changed {}; \
+                     set it again.",
+                    lost.kind,
+                    lost.value,
+                    lost.device,
+                    state.group.display()
+                ));
+            }
+        }
         if !runs {
             report.notes.push(format!(
                 "Group {} of {data} is left although that instance has ended: {clear} removes it.",

@@ -8,13 +8,15 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 use anyhow::Context;
+use pgcalm_host::block_device::Disk;
+use pgcalm_host::cgroup::Version;
 use pgcalm_host::process::Process;
 use pgcalm_host::replacement::Durability;
-use pgcalm_host::{HostRoot, replacement};
+use pgcalm_host::{HostRoot, replacement, throttle};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::isolate::{inventory, need_root};
+use crate::isolate::{Setting, inventory, need_root};
 use pgcalm_host::Failure;
 
 /// Where the files are.
@@ -27,6 +29,16 @@ pub(crate) struct Moved {
     pub start_ticks: u64,
     /// Directory of the group that it was in.
     pub former: PathBuf,
+}
+
+/// A limit that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// `MAJ:MIN` of the disk.
+    pub device: String,
+    /// Its name.
+    pub kind: String,
+    pub value: u64,
 }
 
 /// One isolated instance.
@@ -42,6 +54,9 @@ pub(crate) struct State {
     pub moved: Vec<Moved>,
     /// v2: controllers that were switched on for groups below `former`.
     pub controllers: Vec<String>,
+    /// What was asked for, by which `show` sees that it is in force still.
+    #[serde(default)]
+    pub limits: Vec<Asked>,
     /// Whether all was done; false while `set` is at it, and after one that was killed.
     #[serde(default = "complete_before")]
     pub complete: bool,
@@ -76,6 +91,26 @@ impl Holder {
 }
 
 impl State {
+    /// Notes limits; those that are lifted are forgotten.
+    pub(crate) fn ask(&mut self, disk: &Disk, settings: &[Setting]) {
+        for Setting { kind, value } in settings {
+            self.limits.retain(|asked| asked.device != disk.number || asked.kind != kind.name());
+            let asked = value.map(|value| Asked { device: disk.number.clone(), kind: kind.name().to_string(), value });
+            self.limits.extend(asked);
+        }
+    }
+
+    /// Limits that were asked for and are not in force, as somebody else has changed the group.
+    pub(crate) fn lost(&self, root: &HostRoot, version: Version) -> Result<Vec<&Asked>, pgcalm_host::Error> {
+        let live = throttle::of_group(root, version, &self.group)?;
+        let is_live = |asked: &&Asked| {
+            live.iter().any(|(device, limit)| {
+                (device, limit.kind.name(), limit.value) == (&asked.device, asked.kind.as_str(), asked.value)
+            })
+        };
+        Ok(self.limits.iter().filter(|asked| !is_live(asked)).collect())
+    }
+
     /// The name of its file: that of the group.
     fn file(&self, root: &HostRoot) -> PathBuf {
         let mut name = self.group.file_name().unwrap_or_default().to_os_string();

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pgcalm_host::HostRoot;
+use pgcalm_host::block_device::Disk;
 use pgcalm_host::cgroup::Version;
 use pgcalm_host::throttle::Kind;
 
@@ -33,7 +34,7 @@ pub(super) fn permanent(
             }
         }
         Version::V1 => {
-            // A command that is not there would keep the server from starting.
+            // Without `-` a command that fails would keep the database down.
             let program = std::env::current_exe().map_or("/usr/bin/pgcalm".into(), |path| path.display().to_string());
             let program = quoted(&program);
             // systemd applies IO*BandwidthMax to v1, but not IO*IOPSMax (systemd.resource-control(5)).
@@ -42,13 +43,13 @@ pub(super) fn permanent(
                 .filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?)))
                 .collect();
             lines.push(format!(
-                "ExecStartPost=+{program} isolate set --apply --yes --instance {} --device {} {}",
+                "ExecStartPost=-+{program} isolate set --apply --yes --instance {} --device {} {}",
                 quoted(&data_directory.display().to_string()),
                 quoted(&node.display().to_string()),
                 options.join(" ")
             ));
             lines.push(format!(
-                "ExecStopPost=+{program} isolate clear --apply --yes --instance {}",
+                "ExecStopPost=-+{program} isolate clear --apply --yes --instance {}",
                 quoted(&data_directory.display().to_string()),
             ));
         }
@@ -63,6 +64,29 @@ fn property(kind: Kind) -> &'static str {
         Kind::WriteIops => "IOWriteIOPSMax",
         Kind::WriteBps => "IOWriteBandwidthMax",
     }
+}
+
+/// The unit of a group whose inside is systemd's own. A command of the unit, as ExecReload=, starts in that group itself,
+/// which on v2 can't be once groups below it have controllers; with Delegate= it starts in a group `.control`.
+/// systemd marks delegation by these attributes: the first is root's to read, the second is there since 251
+/// (`cg_is_delegated`, cgroup-util.c).
+pub(super) fn undivided(root: &HostRoot, group: &Path) -> Option<String> {
+    let unit = group.file_name()?.to_str().filter(|name| name.ends_with(".service") || name.ends_with(".scope"))?;
+    let is_delegated = ["trusted.delegate", "user.delegate"].iter().any(|name| {
+        let mut value = [0; 8];
+        rustix::fs::getxattr(root.path(group), *name, &mut value).is_ok_and(|length| value[..length] == *b"1")
+    });
+    (!is_delegated).then(|| unit.to_string())
+}
+
+/// The command by which systemd sets the limits until the next boot.
+pub(super) fn set_property(unit: &str, disk: &Disk, settings: &[Setting]) -> String {
+    let mut command = format!("systemctl set-property --runtime '{unit}'");
+    for setting in settings {
+        let value = setting.value.map_or("infinity".to_string(), |value| value.to_string());
+        command.push_str(&format!(" {}='/dev/{} {value}'", property(setting.kind), disk.name));
+    }
+    command
 }
 
 /// systemd's own hierarchy on v1, the unified one on v2.
@@ -105,7 +129,7 @@ mod tests {
                 .ends_with("isolate set --apply --yes --instance \"/srv/1%%\" --device \"/dev/sda\" --write-iops 100"),
             "{lines:?}"
         );
-        let program = format!("Post=+\"{}\" isolate ", std::env::current_exe().unwrap().display());
+        let program = format!("Post=-+\"{}\" isolate ", std::env::current_exe().unwrap().display());
         assert!(lines[2..].iter().all(|line| line.contains(&program)), "{lines:?}");
     }
 }

@@ -11,7 +11,7 @@ use pgcalm_host::throttle::Kind;
 use pgcalm_host::{Failure, Known};
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
-const V2_SERVICE: &str = "sys/fs/cgroup/system.slice/pg.service";
+const V2_SERVICE: &str = "sys/fs/cgroup/tenants/pg";
 
 struct Host {
     root: FakeHost,
@@ -40,7 +40,7 @@ impl Host {
     /// cgroup v2 with a service that holds the instance 70, 71 alone.
     fn v2() -> Self {
         let host = Self::new("41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        let membership = "0::/system.slice/pg.service\n";
+        let membership = "0::/tenants/pg\n";
         host.process(70, 1, membership, "/srv/pg");
         host.process(71, 70, membership, "/srv/pg");
         host.process(99, 1, "0::/\n", "/");
@@ -231,7 +231,7 @@ fn what_is_set_on_v2_is_cleared_again() {
 
     // What the kernel would do: both are in the group, and a child that was forked there.
     host.write(&format!("{group}/cgroup.procs"), "70\n71\n72\n");
-    host.process(72, 70, "0::/system.slice/pg.service/pgcalm-isolate-70\n", "/srv/pg");
+    host.process(72, 70, "0::/tenants/pg/pgcalm-isolate-70\n", "/srv/pg");
     assert_eq!(
         lines(&host.clear(true).unwrap()),
         [
@@ -260,6 +260,43 @@ fn on_v2_other_processes_are_not_moved_along() {
     host.write(&format!("{V2_SERVICE}/cgroup.procs"), "70\n71\n99\n");
     let error = usage(host.set("70", "/dev/sda", true));
     assert!(error.contains("such as 99"), "{error}");
+}
+
+#[test]
+fn on_v2_a_unit_that_systemd_has_not_delegated_is_left_to_it() {
+    let host = Host::v2();
+    let unit = "sys/fs/cgroup/system.slice/pg.service";
+    for file in ["cgroup.controllers", "cgroup.subtree_control", "cgroup.procs"] {
+        host.write(&format!("{unit}/{file}"), &host.read(&format!("{V2_SERVICE}/{file}")));
+    }
+    for pid in [70, 71] {
+        host.write(&format!("proc/{pid}/cgroup"), "0::/system.slice/pg.service\n");
+    }
+    let error = host.set("70", "/dev/sda", true).unwrap_err().to_string();
+    let command =
+        "set-property --runtime 'pg.service' IOWriteIOPSMax='/dev/sda 100' IOReadBandwidthMax='/dev/sda 1048576'";
+    assert!(error.contains(command), "{error}");
+    let delegate = |name: &str, value: &[u8]| {
+        rustix::fs::setxattr(host.root.path(unit), name, value, rustix::fs::XattrFlags::empty())
+    };
+    // Not every file system has both.
+    let Some(name) = ["user.delegate", "trusted.delegate"].into_iter().find(|name| delegate(name, b"1").is_ok()) else {
+        eprintln!("skipped: the file system of temporary files takes no extended attributes");
+        return;
+    };
+    host.set("70", "/dev/sda", true).unwrap();
+    delegate(name, b"0").unwrap();
+    host.set("70", "/dev/sda", true).unwrap_err();
+}
+
+#[test]
+fn show_tells_of_limits_that_somebody_else_has_lifted() {
+    let Some(host) = is_root().then(Host::v2) else { return };
+    host.set("70", "/dev/sda", false).unwrap();
+    assert_eq!(show::show(&host.root).unwrap().notes, [""; 0]);
+    host.write(&format!("{V2_SERVICE}/pgcalm-isolate-70/io.max"), "8:0 rbps=1048576 wbps=max riops=max wiops=max\n");
+    let notes = show::show(&host.root).unwrap().notes;
+    assert!(matches!(&notes[..], [note] if note.contains("write-iops 100 on 8:0")), "{notes:?}");
 }
 
 #[test]
@@ -311,7 +348,7 @@ fn a_partition_stands_for_its_disk() {
 fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
     let host = Host::v2();
     host.mapped();
-    host.write("sys/fs/cgroup/system.slice/io.max", "8:0 rbps=max wbps=max riops=max wiops=700\n");
+    host.write("sys/fs/cgroup/tenants/io.max", "8:0 rbps=max wbps=max riops=max wiops=700\n");
     host.write(&format!("{V2_SERVICE}/io.max"), "253:0 rbps=max wbps=9000 riops=max wiops=max\n");
     let report = show::show(&host.root).unwrap();
     let place = &report.instances[0].places[0];
@@ -406,8 +443,9 @@ fn limits_of_another_server_at_the_same_path_stay() {
     host.link("proc/80/root", "../../c2");
     host.server("c2/srv/pg", 80, 5433);
     let options = clear::Options { instance: Some("80".to_string()), plan: true };
-    let error = usage(clear::clear(&host.root, &options, &|| false));
-    assert!(error.contains("has no limits"), "{error}");
+    let report = clear::clear(&host.root, &options, &|| false).unwrap();
+    assert_eq!(lines(&report), [""; 0]);
+    assert!(report.notes[0].contains("(pid 80) has no limits"), "{:?}", report.notes);
 }
 
 #[test]

@@ -64,6 +64,13 @@ metrics! {
                 }
             }
         };
+    Gauge "pgcalm_guard_mode" ["mode"]
+        "Always 1: mode of the guard (off, shadow, on)"
+        Instance |instance, points| {
+            for mode in instance.guard.iter().flat_map(|guard| &guard.mode) {
+                points.add(&[mode], 1);
+            }
+        };
     Gauge "pgcalm_guard_held_sessions" []
         "Sessions that the guard holds now"
         Instance |instance| instance.guard.as_ref().map(|guard| guard.holds.len() as u64);

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Whether writers are slowed down, and for what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Guard {
+    /// `pg_calm_guard.mode`: `off`, `shadow` or `on`; `None` in documents from before.
+    #[serde(default)]
+    pub mode: Option<String>,
     /// What it looks at: `wal_space`, `max_wal`, `lag`, `archive`.
     pub inputs: Vec<GuardInput>,
     /// Bytes of WAL written per second by all.

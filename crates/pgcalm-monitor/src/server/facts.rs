@@ -47,6 +47,8 @@ pub(crate) struct Facts {
     pub archive_schema: Option<String>,
     /// The same of pg_calm_guard.
     pub guard_schema: Option<String>,
+    /// `pg_calm_guard.mode`.
+    pub guard_mode: Option<String>,
     /// The same of pg_calm_share.
     pub share_schema: Option<String>,
     /// Schema of pg_buffercache, if its summary can be asked for.
@@ -111,6 +113,7 @@ pub(super) fn ask(session: &mut Session) -> Result<Facts, Error> {
         module_schema: row.text("module_schema")?,
         archive_schema: row.text("archive_schema")?.filter(|_| settings.text("pg_calm_archive.directory").is_some()),
         guard_schema: row.text("guard_schema")?.filter(|_| settings.text("pg_calm_guard.mode").is_some()),
+        guard_mode: text("pg_calm_guard.mode"),
         share_schema: row.text("share_schema")?.filter(|_| settings.text("pg_calm_share.directory").is_some()),
         buffercache_schema: row.text("buffercache_schema")?,
     })

@@ -20,7 +20,7 @@ pub fn render(report: &Report) -> String {
         line(&mut out, &step_line(step, report.applied));
     }
     if !report.permanent.is_empty() {
-        out.push_str("\nUntil clear or the next boot. To make it permanent:\n");
+        out.push_str("\nUntil clear, or the next start of the server. To make it permanent:\n");
         for text in &report.permanent {
             line(&mut out, text);
         }

@@ -50,6 +50,7 @@ pub(super) fn apply(
     interrupted: &dyn Fn() -> bool,
 ) -> anyhow::Result<Vec<Step>> {
     if plan.state.complete {
+        plan.state.save(root)?;
         // A few writes to files of a group that is there: not to be left between the old limits and the new.
         for step in &plan.after {
             step.apply(root)?;

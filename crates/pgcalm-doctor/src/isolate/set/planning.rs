@@ -13,7 +13,7 @@ use pgcalm_host::{HostRoot, cgroup, process, throttle};
 use crate::isolate::inventory::{GROUP_PREFIX, Inventory};
 use crate::isolate::plan::Step;
 use crate::isolate::state::{Holder, State};
-use crate::isolate::{Setting, inventory, state};
+use crate::isolate::{Setting, inventory, state, systemd};
 use pgcalm_host::Failure;
 
 /// What is to be done, and the note of it.
@@ -60,7 +60,7 @@ pub(super) fn plan(
     });
     let earlier = states.into_iter().find(|state| is_same(state) || state.group.file_name() == Some(OsStr::new(&name)));
     let limits = limits(hierarchy.version, disk, settings);
-    if let Some(state) = earlier {
+    if let Some(mut state) = earlier {
         if !is_same(&state) {
             anyhow::bail!(Failure::Usage(format!(
                 "--instance {}: {} is left of an instance that had the same process id; run pgcalm isolate clear \
@@ -86,6 +86,7 @@ pub(super) fn plan(
                 postmaster.pid
             )));
         }
+        state.ask(disk, settings);
         return Ok(Plan { before: Vec::new(), after: writes(&state.group, limits), state, notes: Vec::new() });
     }
     let group = directory.join(name);
@@ -95,7 +96,7 @@ pub(super) fn plan(
             group.display()
         )));
     }
-    let state = State {
+    let mut state = State {
         group,
         former: directory,
         data_directory: instance.data_directory.clone(),
@@ -103,12 +104,23 @@ pub(super) fn plan(
         start_ticks: postmaster.start_ticks,
         moved: Vec::new(),
         controllers: Vec::new(),
+        limits: Vec::new(),
         complete: false,
         holder: None,
     };
+    state.ask(disk, settings);
     match hierarchy.version {
         Version::V1 => plan_v1(root, state, disk, settings, limits),
-        Version::V2 => plan_v2(inventory, hierarchy, state, limits),
+        Version::V2 => {
+            if let Some(unit) = systemd::undivided(root, &state.former) {
+                let property = systemd::set_property(&unit, disk, settings);
+                anyhow::bail!(Failure::Host(format!(
+                    "{unit} is systemd's and has no Delegate=yes: a group inside it makes its reload and stop commands fail, \
+                     and systemd may lift the limit; let systemd set it: {property}"
+                )));
+            }
+            plan_v2(inventory, hierarchy, state, limits)
+        }
     }
 }
 

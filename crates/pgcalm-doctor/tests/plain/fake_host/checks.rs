@@ -123,8 +123,8 @@ fn one_entry_that_cant_be_read_leaves_the_rest_and_its_reason_is_told_once() {
         "proc/fs/ext4/sda1/options",
         "sys/fs/ext4/sda1/journal_task",
         "sys/fs/cgroup/cgroup.controllers",
-        "sys/fs/cgroup/system.slice/pg.service/io.max",
-        "sys/fs/cgroup/system.slice/io.max",
+        "sys/fs/cgroup/tenants/pg/io.max",
+        "sys/fs/cgroup/tenants/io.max",
         "proc/70/cgroup",
         "proc/70/mountinfo",
     ] {

@@ -170,6 +170,10 @@ fn only_absence_has_a_code_that_recovery_takes_for_the_end_of_wal() {
     fs::write(dir.path().join(format!("{name}.partial")), "").unwrap();
     let recovery = "data/pg_wal/RECOVERYXLOG";
     assert_eq!(run(&["--archive", ".", name, recovery]), 1);
+    // It is promoted, or streams on, while the archive is away.
+    for file in [name, "00000002.history"] {
+        assert_eq!(run(&["--archive", "absent", file, recovery]), 1);
+    }
     fs::write(dir.path().join(format!("{name}.xz")), "").unwrap();
     assert_eq!(run(&["--archive", ".", name, recovery]), 200);
     // Not waited for.
