@@ -388,7 +388,7 @@ SKIP:
 
 # --- a worker that hangs in a copy
 
-# what the archiver copies itself goes on at this rate: it reads settings between files
+# what the archiver copies itself goes on at this rate: it reads settings between files only
 set('pg_calm_archive.bandwidth', '512kB');
 my ($archiver) = map { /^\s*(\d+)/ } grep { /archiver/ }
   `ps --no-headers -o pid,args --ppid @{[ (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] ]}`;

@@ -289,24 +289,17 @@ find_existing(Copy *copy)
 }
 
 /*
- * Whether copy_file_range(2) is wanted.  Within one filesystem that can share
- * extents it would: the archive's copy and the segment would be the same
- * blocks, and when the segment is recycled each write to it would have to
- * allocate new ones.
+ * Whether copy_file_range(2) is wanted.  Where extents can be shared, be it between subvolumes of
+ * one filesystem, they would be: the archive's copy and the segment would be the same blocks, and
+ * when the segment is recycled each write to it would have to allocate new ones.
  */
 static bool
 may_offload(Copy *copy)
 {
-	struct stat source;
-	struct stat temporary;
 	struct statfs fs;
 
-	if (fstat(copy->source, &source) != 0 || fstat(copy->temporary, &temporary) != 0 ||
-	    fstatfs(copy->temporary, &fs) != 0)
-		return false;
-	if (source.st_dev != temporary.st_dev)
-		return true;
-	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == NFS_SUPER_MAGIC;
+	return fstatfs(copy->temporary, &fs) == 0 &&
+	       (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == NFS_SUPER_MAGIC);
 }
 
 /* Bytes were written to the temporary file; false if the copy is to end */
@@ -418,9 +411,10 @@ open_temporary(Copy *copy)
 	if (copy->temporary < 0 && errno == EEXIST)
 	{
 		/* of an earlier process with our number: see the lock's meaning above */
-		int old = openat(copy->directory, copy->temporary_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		int old = openat(copy->directory, copy->temporary_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
-		if (old >= 0 && flock(old, LOCK_EX | LOCK_NB) == 0)
+		/* without locks as well, or it would be in our way for ever */
+		if (old >= 0 && (flock(old, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK))
 			(void) unlinkat(copy->directory, copy->temporary_name, 0);
 		if (old >= 0)
 			(void) close(old);
@@ -591,7 +585,8 @@ archive_copy_remove_leftovers(const char *directory)
 
 		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
 			continue;
-		leftover = openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		/* NFS locks only what is open for writing: flock(2) */
+		leftover = openat(fd, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (leftover < 0)
 			continue;
 		if (flock(leftover, LOCK_EX | LOCK_NB) == 0 && unlinkat(fd, entry->d_name, 0) == 0)

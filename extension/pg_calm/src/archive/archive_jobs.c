@@ -34,9 +34,13 @@
 #include "storage/pmsignal.h"
 #include "storage/procsignal.h"
 #include "storage/shmem.h"
+#include "utils/guc.h"
 
-/* A worker says that it is there between pieces of a file; one that has not for so long counts as stuck */
-#define WORKER_SILENT_MS 5000
+/*
+ * A worker says that it is there between pieces of a file; one that has not for so long counts as
+ * stuck.  The fsync of a whole file is such a piece, and over a network takes its time.
+ */
+#define WORKER_SILENT_MS 30000
 
 #define BURST_NS (UINT64CONST(100) * 1000 * 1000)
 #define NAP_US (20 * 1000)
@@ -344,6 +348,14 @@ copy_may_go_on(size_t bytes)
 		own_job->beat_ms = monotonic_ms();
 		if (archive_jobs_stopping())
 			return false;
+		/* a copy can take an hour; the archiver's own settings are its loop's (pgarch.c) */
+		if (ConfigReloadPending && own_job->owner != ARCHIVE_OWNER_ARCHIVER)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			if (calm_archive_bandwidth == 0)
+				return true;
+		}
 		now = monotonic_ns();
 		if (now >= from)
 			return true;

@@ -12,9 +12,8 @@
  * replacement, and gets the protection back that it was found with (/proc/self/maps): where pages
  * are large, the last one of RELRO may hold data that has to stay writable.
  *
- * A server built with _FILE_OFFSET_BITS = 64 imports pwrite64 and the like
- * instead of pwrite, or both.  With 64-bit addresses they are the same function,
- * so either name is replaced.
+ * A server built with _FILE_OFFSET_BITS = 64 imports pwrite64 and the like instead of pwrite, or
+ * both.  With 64-bit addresses they are the same function, so either name is replaced.
  *
  *-------------------------------------------------------------------------
  */

@@ -8,9 +8,8 @@
  * device does not answer or its queue is full; then nobody flushes.  So it says in each of its
  * steps that it is there, and who is not heard of for two seconds does not count.
  *
- * A worker that rests takes a step each second, one that works each tenth of a second unless it
- * waits for the device's queue in a few calls that start up to 4 MiB.  No longer: a checkpoint
- * that has waited for a worker in vain is behind its schedule, and then writes without a pause.
+ * One that rests takes a step each second, one that works ten, unless it waits in the device's
+ * queue.  No longer: a checkpoint that waited in vain is late, and then writes without a pause.
  *
  *-------------------------------------------------------------------------
  */

@@ -13,6 +13,7 @@
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
+#include "common/controldata_utils.h"
 #include "wal.h"
 
 /* Replay of less says nothing of one that takes long: a look of the worker is 250 ms */
@@ -32,14 +33,22 @@ replay_rate_tick(uint64 now_ms)
 		return;
 	state = GetRecoveryState();
 	over = state != RECOVERY_STATE_CRASH;
-	/* it is set when replay begins, to the redo point (xlogrecovery.c, PerformWalRecovery) */
+	if (from == InvalidXLogRecPtr && !over)
+	{
+		/* the worker begins with the postmaster, long before a checkpoint moves it */
+		bool crc_ok;
+		ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+
+		from = crc_ok ? control->checkPointCopy.redo : InvalidXLogRecPtr;
+		seen = from + LEAST_BYTES;
+		pfree(control);
+	}
+	/* none until replay begins (xlogrecovery.c, PerformWalRecovery) */
 	replayed = GetXLogReplayRecPtr(NULL);
 	if (since_ms == 0 || replayed == InvalidXLogRecPtr)
 		since_ms = now_ms;
-	if (from == InvalidXLogRecPtr && replayed != InvalidXLogRecPtr && !over)
-		from = seen = GetRedoRecPtr();
 	if (state == RECOVERY_STATE_ARCHIVE || from == InvalidXLogRecPtr || replayed <= seen ||
-	    replayed < from + LEAST_BYTES || now_ms <= since_ms)
+	    now_ms <= since_ms)
 		return;
 	seen = replayed;
 	SpinLockAcquire(&calm_shared->lock);

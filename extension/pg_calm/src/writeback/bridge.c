@@ -9,15 +9,14 @@
  * faultin_page_range): a write fault without a write.  No byte is read or written by us, so a
  * concurrent pwrite can't be lost, as it could if we read a page and wrote it back.
  *
- * Such a fault makes the whole folio of the page cache dirty, and its file system
- * then writes all of it (page_mkwrite: all of the folio's blocks), which is 2 MiB for
- * one block where read-ahead has made it.  So a gap is filled only if the kernel counts
- * nothing of it as dirty or under writeback, while the blocks on both sides of it are:
- * folios are dirty as a whole, so that of the gap, however large, lies within the gap.
- * Where the sides have been written meanwhile, all are clean, and a clean folio is
- * split by naming the gap to MADV_COLD.  What the fault has made dirty
- * is compared with the gap after that.  A gap in a dirty folio is left; the
- * folio is split once it is clean.
+ * Such a fault makes the whole folio of the page cache dirty, and its file system then writes all
+ * of it (page_mkwrite: all of the folio's blocks), which is 2 MiB for one block where read-ahead
+ * has made it.  So a gap is filled only if the kernel counts nothing of it as dirty or under
+ * writeback, while the blocks on both sides of it are: folios are dirty as a whole, so that of the
+ * gap, however large, lies within the gap. Where the sides have been written meanwhile, all are
+ * clean, and a clean folio is split by naming the gap to MADV_COLD.  What the fault has made dirty
+ * is compared with the gap after that.  A gap in a dirty folio is left; the folio is split once it
+ * is clean.
  *
  * What must not be bridged:
  * - pages that are not resident: the fault would read them from the device

@@ -62,9 +62,8 @@ write_buffer(const RelationFile *file, BlockNumber block, Buffer buffer)
 	if (CALM_LOCK_BUFFER_TO_WRITE(buffer))
 	{
 		/*
-		 * A page whose WAL is not flushed was changed a moment ago: it is in use,
-		 * and will not be evicted soon.  LSNs of unlogged relations mean
-		 * nothing, and nothing is flushed for them.
+		 * A page whose WAL is not flushed was changed a moment ago: it is in use, and will not be
+		 * evicted soon.  LSNs of unlogged relations mean nothing, and nothing is flushed for them.
 		 */
 		if (!(CALM_BUFFER_STATE(GetBufferDescriptor(buffer - 1)) & BM_PERMANENT) ||
 		    !XLogNeedsFlush(BufferGetLSNAtomic(buffer)))

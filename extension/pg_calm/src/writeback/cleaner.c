@@ -93,9 +93,8 @@ cleaner_is_asked(void)
 }
 
 /*
- * Ask for a region to be cleaned, unless it has been asked for.  False if that is not
- * to be had now, for there is no cleaner or too much is asked for.  Whoever asks
- * has to fetch it.
+ * Ask for a region to be cleaned, unless it has been asked for.  False if that is not to be had
+ * now, for there is no cleaner or too much is asked for.  Whoever asks has to fetch it.
  */
 bool
 cleaner_ask(uint32 file, uint32 incarnation, uint32 number)

@@ -8,10 +8,9 @@
  * the denser it is, and the cheaper; but whatever comes to it, the kernel's flusher, an fsync, a
  * stop, has to write all of it.  So it has a limit.  Below the limit pages wait for their turn by
  * age; above it the worker flushes the densest regions, as fast as its share of the device
- * allows.  If that is not fast enough the pool grows and becomes denser, until it is. What takes
- * so long is measured as dense as the pool was lately: a sparse one must be let grow. Where it
- * would reach what wakes the kernel's flusher, the checkpoint's own writes are held
- * (checkpoint_hold.c).
+ * allows.  If that is not fast enough the pool grows and becomes denser, until it is. What takes so
+ * long is measured as dense as the pool was lately: a sparse one must be let grow. Where it would
+ * reach what wakes the kernel's flusher, the checkpoint's own writes are held (checkpoint_hold.c).
  *
  * The worker's share is what others leave of the device's limits.  On most cloud volumes
  * reads and WAL draw on the same budget.  What they need is what they used when nothing held
@@ -23,8 +22,7 @@
  *
  * The limits are what somebody told us, and may be wrong, or may have changed.  Where flushes of
  * WAL take several times as long as they can, most of what the device does is the worker's, and that
- * is less than the limits allow, the device gives no more: then all of this is by what it
- * gives.  What it gives is tried again slowly.
+ * is less than the limits allow, the device gives no more: all goes by that, which rises slowly.
  *
  * Filling a gap between dirty pages takes bytes and saves an operation.  It is worth it as long
  * as the device has more bytes left than operations, for all who use it: so the longest gap that
