@@ -24,6 +24,8 @@ use crate::{estimate, words};
 const LOOK: Duration = Duration::from_secs(1);
 /// Between lines of progress.
 const SAY: Duration = Duration::from_secs(2);
+/// After a checkpoint that did nothing.
+const SKIPPED: Duration = Duration::from_secs(10);
 
 /// What is wanted.
 #[derive(Debug, Clone, Default)]
@@ -110,6 +112,7 @@ pub fn run(
                 look.is_synced(before)?;
             }
             Some(running) => flush = Some(running),
+            None if look.rests_until.is_some_and(|until| Instant::now() < until) => {}
             None => flush = Some(look.flush(options.timeout.saturating_sub(began.elapsed()))?),
         }
         if said.elapsed() >= SAY {
@@ -144,6 +147,8 @@ struct Look<'a> {
     /// Page cache that waits to be written, if anything tells.
     unflushed: Option<u64>,
     synced: Option<Synced>,
+    /// Until when another checkpoint would be as useless as the last one was.
+    rests_until: Option<Instant>,
 }
 
 /// What was written when a checkpoint of ours was asked for, by others than the checkpointer, and by that when it had ended: what came
@@ -173,6 +178,7 @@ impl<'a> Look<'a> {
             is_local: facts.host.is_some(),
             unflushed: facts.host.and_then(|host| host.unflushed_bytes),
             synced: None,
+            rests_until: None,
         })
     }
 
@@ -233,8 +239,14 @@ impl<'a> Look<'a> {
         Ok(Flush { thread, pid, before: self.amounts })
     }
 
+    /// A standby skips a restartpoint if it has replayed no checkpoint since the last one (`CreateRestartPoint`, xlog.c), and the caller
+    /// hears nothing of it: then nothing is synced.
     fn is_synced(&mut self, before: Amounts) -> anyhow::Result<()> {
         self.again()?;
+        if before.restart_point.is_some() && before.restart_point == self.amounts.restart_point {
+            self.rests_until = Some(Instant::now() + SKIPPED);
+            return Ok(());
+        }
         self.synced = Some(Synced { others: before.other_writes, checkpointer: self.amounts.checkpointer_writes });
         Ok(())
     }

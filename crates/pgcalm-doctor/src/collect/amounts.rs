@@ -16,6 +16,8 @@ pub(crate) struct Amounts {
     pub replay_rate: Option<f64>,
     /// WAL since the redo point.
     pub wal_since_redo_bytes: Option<u64>,
+    /// Where a standby would begin to replay; none on a primary.
+    pub restart_point: Option<i64>,
     /// Buffers that the checkpointer has written since its statistics were reset.
     pub checkpointer_writes: u64,
     /// Those that others have.
@@ -34,7 +36,9 @@ impl Amounts {
                 "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
                                              ELSE pg_current_wal_insert_lsn() END, redo_lsn)::int8, \
                         {BUFFERCACHE_SCHEMA}, {}, \
-                        EXISTS (SELECT FROM pg_settings WHERE name = 'pg_calm.mode') FROM pg_control_checkpoint()",
+                        EXISTS (SELECT FROM pg_settings WHERE name = 'pg_calm.mode'), \
+                        CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(redo_lsn, '0/0')::int8 END \
+                 FROM pg_control_checkpoint()",
                 extension_schema("pg_buffercache")
             ),
             &[],
@@ -42,6 +46,7 @@ impl Amounts {
         let unsigned = |value: Option<i64>| value.map(|value| value.max(0) as u64);
         let mut amounts = Self {
             wal_since_redo_bytes: unsigned(row.get(0)),
+            restart_point: row.get(4),
             checkpointer_writes: writes.buffers_checkpoint.max(0) as u64,
             other_writes: (writes.buffers_clean + writes.buffers_backend).max(0) as u64,
             writes_are_late: Writes::are_late(client, version)?,

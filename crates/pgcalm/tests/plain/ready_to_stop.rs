@@ -114,3 +114,45 @@ fn of_a_host_that_is_not_seen_nothing_is_taken_for_flushed_before_a_checkpoint_h
     let report = report(&output);
     assert!(report.checkpoints > 0 && report.unflushed_bytes.is_some(), "{report:?}");
 }
+
+/// It skips the restartpoint, and says nothing of it.
+#[test]
+fn a_standby_that_has_nothing_to_restart_from_is_not_taken_for_flushed() {
+    let met = need::met("ready-to-stop of a standby", &[need::ROOT, need::SERVER]);
+    let Some(bindir) = met.then(bindir).flatten() else { return };
+    let programs = Programs::in_directory(&bindir, "pgcalm-ready-to-stop");
+    let primary = Server::create(&programs, "checkpoint_timeout = 1h");
+    let data = programs.directory().join("standby");
+    let mut copy = programs.command("pg_basebackup");
+    copy.args(["-R", "-X", "stream", "-c", "fast", "-d", &primary.conninfo(), "-D"]).arg(&data);
+    assert!(copy.status().unwrap().success());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut launch = Launch::new(&programs, &data);
+    launch.port = port;
+    launch.settings =
+        "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1".to_string();
+    let standby = launch.start();
+    primary.sql("CREATE TABLE t AS SELECT generate_series(1, 1000) i");
+    let program = programs.directory().join("pgcalm");
+    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
+    let mut command = Command::new(program);
+    command.args([
+        "ready-to-stop",
+        "--connect",
+        &conninfo,
+        "--iops",
+        "100",
+        "--within",
+        "366d",
+        "--timeout",
+        "6s",
+        "--json",
+    ]);
+    let output = command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let report = report(&output);
+    // And it is not asked again each second.
+    assert!(report.checkpoints == 1 && report.unflushed_bytes.is_none(), "{report:?}");
+    drop(standby);
+}
