@@ -89,6 +89,14 @@ impl Server {
         let result = self.session.join();
         self.state.end();
         let result = result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+        // A thread that takes a request just when the last file is closed is told so (fuse_dev_do_read, fs/fuse/dev.c); the directory of
+        // a connection that somebody else has aborted can't be looked at.
+        let aborted = Some(rustix::io::Errno::CONNABORTED.raw_os_error());
+        let unmounted = || std::fs::metadata(&self.mountpoint).is_ok();
+        let result = result.or_else(|error| match error.raw_os_error() == aborted && unmounted() {
+            true => Ok(()),
+            false => Err(error),
+        });
         result.with_context(|| format!("serve {}", self.mountpoint.display()))
     }
 }
