@@ -413,8 +413,8 @@ open_temporary(Copy *copy)
 		/* of an earlier process with our number: see the lock's meaning above */
 		int old = openat(copy->directory, copy->temporary_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
-		/* without locks as well, or it would be in our way for ever */
-		if (old >= 0 && (flock(old, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK))
+		/* only with the lock: a standby on another host can have our number and our prefix */
+		if (old >= 0 && flock(old, LOCK_EX | LOCK_NB) == 0)
 			(void) unlinkat(copy->directory, copy->temporary_name, 0);
 		if (old >= 0)
 			(void) close(old);
