@@ -41,6 +41,17 @@ fn report(output: &Output) -> Report {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// By a user who sees none of the server's processes, of a server whose stop may take a year.
+fn from_another_host(programs: &Programs, port: u16, more: &[&str]) -> Output {
+    let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
+    // Where the build is, that user may not go.
+    let program = programs.directory().join("pgcalm");
+    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args(["ready-to-stop", "--connect", &conninfo, "--iops", "100", "--within", "366d", "--json"]).args(more);
+    command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap()
+}
+
 #[test]
 fn a_server_is_ready_when_a_spread_checkpoint_has_written_what_was_dirty() {
     // The shortest there is: 3 s.
@@ -103,13 +114,7 @@ fn of_a_host_that_is_not_seen_nothing_is_taken_for_flushed_before_a_checkpoint_h
     launch.settings =
         "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1".to_string();
     let _server = launch.start();
-    let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
-    // Where the build is, that user may not go.
-    let program = programs.directory().join("pgcalm");
-    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
-    let mut command = Command::new(program);
-    command.args(["ready-to-stop", "--connect", &conninfo, "--iops", "100", "--within", "366d", "--json"]);
-    let output = command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap();
+    let output = from_another_host(&programs, port, &[]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report = report(&output);
     assert!(report.checkpoints > 0 && report.unflushed_bytes.is_some(), "{report:?}");
@@ -133,23 +138,7 @@ fn a_standby_that_has_nothing_to_restart_from_is_not_taken_for_flushed() {
         "listen_addresses = '127.0.0.1'\ncheckpoint_timeout = 30s\ncheckpoint_completion_target = 0.1".to_string();
     let standby = launch.start();
     primary.sql("CREATE TABLE t AS SELECT generate_series(1, 1000) i");
-    let program = programs.directory().join("pgcalm");
-    fs::copy(env!("CARGO_BIN_EXE_pgcalm"), &program).unwrap();
-    let conninfo = format!("host=127.0.0.1 port={port} user=postgres");
-    let mut command = Command::new(program);
-    command.args([
-        "ready-to-stop",
-        "--connect",
-        &conninfo,
-        "--iops",
-        "100",
-        "--within",
-        "366d",
-        "--timeout",
-        "6s",
-        "--json",
-    ]);
-    let output = command.uid(65_534).gid(65_534).current_dir("/").env("HOME", "/nonexistent").output().unwrap();
+    let output = from_another_host(&programs, port, &["--timeout", "6s"]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let report = report(&output);
     // And it is not asked again each second.
