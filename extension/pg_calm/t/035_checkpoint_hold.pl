@@ -121,6 +121,21 @@ $asked->finish;
 my ($buffers, $seconds) = slurp_file($node->logfile) =~ /.*checkpoint complete: wrote (\d+) buffers.*? write=([\d.]+) s/s;
 cmp_ok($seconds, '>', 2 + $buffers / 50 / 10, 'at the pace of the device, as the hints of stock');
 
+# limits may have been told too low
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 2 if $why;
+	set("pg_calm.drain_timeout = '1s'");
+	my ($handle, $trace) = trace(process_id($node, 'checkpointer'), '-e', 'trace=sync_file_range');
+	$ended = checkpoints_completed($node);
+	($held, $asked) = is_held();
+	ok(wait_for(sub { checkpoints_completed($node) > $ended }, 150), 'after four times as long') or die;
+	$asked->finish;
+	finish_trace($handle);
+	like(slurp_file($trace), qr/^sync_file_range\(/m, 'it obeys the hints of the server');
+}
+
 # --- where none is held
 
 set("pg_calm.drain_timeout = '1h'", "pg_calm.unflushed_limit = '10GB'");

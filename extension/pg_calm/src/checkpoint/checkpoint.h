@@ -6,7 +6,7 @@
  * - Every fsync of the server happens, in its order, with its result.  A drain
  *   goes before; a drain that fails or takes too long leaves the rest to fsync.
  * - The checkpointer waits only where somebody flushes for it, not once an immediate
- *   checkpoint is asked for, and not beyond pg_calm.drain_timeout.
+ *   checkpoint is asked for, and not beyond pg_calm.drain_timeout, or four times that.
  * - Reports only count: what they need of a call is measured in the call's hook, and
  *   the server's own statistics and log lines keep the server's meaning.
  *
@@ -83,7 +83,7 @@ extern void checkpoint_stats_drained(uint64 microseconds);
 
 /* checkpoint_hold.c */
 
-extern void checkpoint_hold_writes(off_t bytes);
+extern bool checkpoint_hold_writes(off_t bytes);
 
 /* drain.c */
 

@@ -28,10 +28,11 @@
 
 /*
  * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
- * at least; and to a late one, which stock's hints hold to the device's rate as well
+ * at least; a late one has all of it, to which stock's hints hold it as well
  */
 #define LEAST_RATE (1.0 / 16)
-#define LATE_RATE 1.0
+/* Times pg_calm.drain_timeout that it is held in all: limits may have been told too low */
+#define MOST_TIMEOUTS 4
 
 /* Between looks at whether it may wait on, ms */
 #define STEP_MS 100
@@ -58,7 +59,7 @@ hold_ms(off_t bytes, bool late)
 	double from = (double) pg_atomic_read_u64(&calm_shared->hold_from_pages);
 	double most = (double) pg_atomic_read_u64(&calm_shared->hold_most_pages);
 	double unflushed = (double) page_map_unflushed(calm_page_map);
-	double rate = calm_figures().flush_rate * BLCKSZ * (late ? LATE_RATE : LEAST_RATE);
+	double rate = calm_figures().flush_rate * BLCKSZ * (late ? 1 : LEAST_RATE);
 	double hold;
 
 	if (most <= from || unflushed <= from || isinf(rate) || rate <= 0)
@@ -70,9 +71,9 @@ hold_ms(off_t bytes, bool late)
 
 /*
  * In place of a flush hint of the checkpointer for so many bytes that it has written:
- * waits as long as they are to take.  Preserves neither errno nor the latch.
+ * waits as long as they are to take; false if it is to be obeyed.  Keeps neither errno nor the latch.
  */
-void
+bool
 checkpoint_hold_writes(off_t bytes)
 {
 	static double owed_ms = 0; /* hints can be for a page */
@@ -89,17 +90,19 @@ checkpoint_hold_writes(off_t bytes)
 		checkpoint = CheckpointStats.ckpt_start_t;
 		held_ms = 0;
 	}
+	if (held_ms >= MOST_TIMEOUTS * drain_timeout_ms())
+		return false;
 	late = is_late(held_ms);
 	more_ms = hold_ms(bytes, late);
 	if (more_ms == 0 || checkpoint_stats_is_immediate() || !may_hold())
 	{
 		owed_ms = 0;
-		return;
+		return true;
 	}
 	owed_ms += more_ms;
 	ms = (uint64) owed_ms;
 	if (ms == 0)
-		return;
+		return true;
 	owed_ms -= (double) ms;
 
 	/* as the server's hint waits */
@@ -117,4 +120,5 @@ checkpoint_hold_writes(off_t bytes)
 	         hold_ms(bytes, late) > 0);
 	held_ms += now - start;
 	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_FLUSH);
+	return true;
 }

@@ -403,11 +403,10 @@ static int
 calm_sync_file_range(int fd, off_t offset, off_t length, unsigned int flags)
 {
 	if (calm_shared && *my_wait_event_info == WAIT_EVENT_DATA_FILE_FLUSH &&
-	    is_flushed_by_us(fd, offset, length))
+	    is_flushed_by_us(fd, offset, length) &&
+	    (MyBackendType != B_CHECKPOINTER || checkpoint_hold_writes(length)))
 	{
 		pg_atomic_fetch_add_u64(&calm_shared->counters.suppressed_hints, 1);
-		if (MyBackendType == B_CHECKPOINTER)
-			checkpoint_hold_writes(length);
 		return 0;
 	}
 	return real_sync_file_range(fd, offset, length, flags);
