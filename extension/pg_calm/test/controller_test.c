@@ -226,6 +226,20 @@ test_gap(void)
 	begin(&caps);
 	tick(0, 0, 0);
 	check(output.gap == 0, "a gap that costs what it saves is not filled");
+
+	/* limits of writes alone */
+	caps = gp3;
+	caps.write_iops = 800;
+	caps.all_iops = caps.all_bytes = INFINITY;
+	begin(&caps);
+	use(5000, 300, 0);
+	check(output.gap == 19, "reads use up no operations of writes");
+	caps.write_iops = caps.all_iops = 4200;
+	begin(&caps);
+	size = 128 * 1024;
+	use(1200, 0, 0);
+	size = 8192;
+	check(output.gap == 3, "nor bytes");
 }
 
 static void
@@ -324,6 +338,17 @@ use_device(double part, double others)
 static void
 test_given(void)
 {
+	begin(&gp3);
+	for (int i = 0; i < 80; i++)
+	{
+		input.now_ms += TICK_MS;
+		input.own_operations += 250;
+		input.wal_flushes += 100;
+		input.wal_flush_us += i < 8 ? 100000 : 600000;
+		controller_follow(&input, &output);
+	}
+	check(output.given == 1, "a device whose use is not seen is taken to give what is told");
+
 	begin(&gp3);
 	tick(0, 700, 0);
 	for (int i = 0; i < 8; i++)

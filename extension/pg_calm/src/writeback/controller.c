@@ -227,9 +227,10 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		follow_use(&all, operations - own_operations, bytes - own_bytes, FALL_MS, elapsed);
 		follow_use(&writes, write_operations - own_operations, write_bytes - own_bytes, FALL_MS,
 		           elapsed);
-		/* both ways alike: it is for what happens now */
-		follow_use(&used, operations, bytes, RISE_MS, elapsed);
-		if (output->paced)
+		/* both ways alike: it is for what happens now; reads draw on no limit of writes */
+		follow_use(&used, isinf(caps->all_iops) ? write_operations : operations,
+		           isinf(caps->all_bytes) ? write_bytes : bytes, RISE_MS, elapsed);
+		if (output->paced && flusher->operations > 0)
 			follow_given(
 				input,
 				Max(Max(operations / told->all_iops, bytes / told->all_bytes),
