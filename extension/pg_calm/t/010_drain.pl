@@ -166,6 +166,19 @@ ok(!$drained, 'without log_checkpoints a checkpoint that is asked for does not w
 kill 'CONT', $stopped;
 set('log_checkpoints = on');
 
+# --- bytes alone
+
+set($_) foreach 'pg_calm.write_iops = -1', q{pg_calm.write_bandwidth = '4MB'}, 'pg_calm.drain_threshold = -1';
+ok(wait_for(sub { !defined status_of($node)->{write_iops} }), 'bytes alone are limited');
+$stopped = stop_worker();
+$done = completed();
+cause_checkpoint();
+ok(wait_for(sub { drains($node) }, 30), 'there it waits as well');
+kill 'CONT', $stopped;
+ok(wait_for(sub { completed() > $done }, 120), 'and completes');
+set($_) foreach 'pg_calm.write_iops = 100', q{pg_calm.write_bandwidth = '100MB'}, 'pg_calm.drain_threshold = 0';
+ok(wait_for(sub { defined status_of($node)->{write_iops} }), 'operations are limited again');
+
 # --- mode
 
 $stopped = stop_worker();

@@ -119,11 +119,13 @@ time_of_fsync(void)
 static uint64
 pages_not_drained_for(void)
 {
-	double operations = calm_figures().granted_operations;
+	CalmFigures figures = calm_figures();
+	DeviceCaps caps = device_part(&figures.caps, figures.given);
+	double pages = Min(figures.granted_operations, Min(caps.write_bytes, caps.all_bytes) / BLCKSZ);
 
 	if (calm_drain_threshold >= 0)
 		return calm_drain_threshold;
-	return isinf(operations) ? PG_UINT64_MAX : (uint64) (operations * LEFT_SECONDS);
+	return isinf(pages) ? PG_UINT64_MAX : (uint64) (pages * LEFT_SECONDS);
 }
 
 /* The file behind fd in the page map, if it is to be drained */
