@@ -109,6 +109,7 @@ plant('a');
 ok(wait_for(sub { degraded() =~ /gaps are not bridged/ }), 'much more is written: bridging is let go');
 note degraded();
 ok(grows('flushed_pages'), 'pages are flushed all the same');
+ok(grows('cleaned_buffers'), 'and dirty buffers with them');
 plant('-');
 ok(wait_for(sub { degraded() eq '' }), 'and comes back when that is over');
 ok(grows('bridged_pages'), 'gaps are bridged again');

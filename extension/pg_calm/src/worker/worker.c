@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "common/controldata_utils.h"
 #include "lib/stringinfo.h"
 #include "postmaster/bgwriter.h"
@@ -239,13 +240,25 @@ flusher_visits(uint64 now_ms)
 	left_ms = visited ? left_ms - elapsed_ms : Min(left_ms + elapsed_ms * VISITED_PART, VISIT_MS);
 	if (!control.paced || left_ms <= 0)
 		return false;
-	if (found <= Min(given_caps.all_iops, given_caps.write_iops) * CALM_LOOK_MS / 1000 * FOUND_PART)
+	if (found <= Min(given_caps.all_iops, given_caps.write_iops) * Min(elapsed_ms, VISIT_MS) /
+	                 1000 * FOUND_PART)
 		return visited && control.all_operations >= given_caps.all_iops * FULL_PART;
 	if (!visited)
 		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
 		                                 " pages that waited: the worker pauses",
 		                                 found)));
 	return true;
+}
+
+/* Of WAL, if it is on the device of the data, of which they tell how busy it is */
+static uint64
+wal_flushes_here(void)
+{
+	struct stat wal;
+
+	if (stat(XLOGDIR, &wal) == 0 && wal.st_dev != calm_shared->device)
+		return 0;
+	return pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
 }
 
 /* What follows from the state of the device and of the pool, to the policy of flushing and to the checkpointer */
@@ -257,7 +270,7 @@ control_flushing(uint64 now_ms)
 	                         .flusher = flusher,
 	                         .own_operations = flush_started.operations,
 	                         .own_bytes = flush_started.bytes,
-	                         .wal_flushes = pg_atomic_read_u64(&calm_shared->counters.wal_flushes),
+	                         .wal_flushes = wal_flushes_here(),
 	                         .wal_flush_us =
 	                             pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
 	                         .unflushed = page_map_unflushed(calm_page_map),
@@ -290,6 +303,7 @@ control_flushing(uint64 now_ms)
 	flush_policy.dry_run =
 		calm_mode != CALM_MODE_ON || !enableFsync || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
+	flush_policy.cleans = control.gap > 0;
 	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
 	/* without anybody to share with there is no pacing but by what is in flight */
 	flush_policy.paced = control.paced || sharing.members > 1;
@@ -372,8 +386,11 @@ work(uint64 now_ms)
 	if (!begins)
 		return false;
 	due = what_is_due();
-	if (pool_start_next(&due, now_ms))
-		return true;
+	while (pool_start_next(&due, now_ms))
+	{
+		if (!flush_advance())
+			return true;
+	}
 	if (draining && pool_is_done() && !flush_busy() && now_ms >= next_drain_look_ms)
 	{
 		(void) pool_look(&due);

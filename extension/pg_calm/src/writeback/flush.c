@@ -207,6 +207,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	/* pages past the end of a truncated file are nobody's */
 	for (uint32 b = length / BLCKSZ; b < PAGE_MAP_REGION_BLOCKS; b++)
 		bits_clear(&job.dirty, b);
+	pages = bits_count(&job.dirty);
 
 	/*
 	 * Folios that are dirty can be larger than the dirty pages in them, not smaller: less
@@ -214,19 +215,19 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	 * Not while it is still writing: what is under writeback is passed over by
 	 * sync_file_range (mm/page-writeback.c), and would stay dirty if it were bridged.
 	 */
-	if (taken > 0 && length > 0 && !flush_policy.dry_run && cachestat_works() &&
+	if (pages > 0 && !flush_policy.dry_run && cachestat_works() &&
 	    cachestat_call(open->fd, job.offset, length, &state) == 0)
 	{
 		uint32 dirty_blocks = cachestat_dirty_blocks(&state);
 
-		if (dirty_blocks < taken)
+		if (dirty_blocks < pages)
 		{
-			count(&calm_shared->counters.kernel_flushed_pages, taken - dirty_blocks);
-			flush_started.found_written += taken - dirty_blocks;
+			count(&calm_shared->counters.kernel_flushed_pages, pages - dirty_blocks);
+			flush_started.found_written += pages - dirty_blocks;
 		}
 		if (dirty_blocks == 0)
 			memset(&job.dirty, 0, sizeof(job.dirty));
-		else if (dirty_blocks < taken && state.nr_writeback == 0)
+		else if (dirty_blocks < pages && state.nr_writeback == 0)
 			drop_written(open->fd, number, 0, PAGE_MAP_REGION_BLOCKS, &job.dirty);
 	}
 

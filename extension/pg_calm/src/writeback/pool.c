@@ -106,7 +106,6 @@ add_region(uint32 f, uint32 number, const PoolDue *due)
 	return true;
 }
 
-/* Look at a file */
 static void
 add_file(uint32 f, const PoolDue *due)
 {
@@ -199,7 +198,7 @@ pool_start_next(const PoolDue *due, uint64 now_ms)
 		 * In a drain where others need the device no more is to come.  Nor where bytes are short:
 		 * a buffer that is written early saves an operation, and is often written again.
 		 */
-		bool clean = !flush_policy.dry_run && flush_policy.max_gap > 0 &&
+		bool clean = !flush_policy.dry_run && flush_policy.cleans &&
 		             !(c->reason == DRAIN && flush_policy.paced);
 
 		if ((c->reason == BY_AMOUNT && !due->all && !old) ||

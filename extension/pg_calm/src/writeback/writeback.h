@@ -158,6 +158,7 @@ typedef struct FlushPolicy
 	uint32 max_operations; /* likewise */
 	bool paced;            /* keep to the rates of caps, as a share of a device */
 	bool dry_run;          /* count what would be done */
+	bool cleans;           /* dirty buffers are written along, where operations are short */
 	bool bridges;          /* gaps may be bridged; and nothing is started: worker/breaker.c */
 	bool rests;
 } FlushPolicy;
