@@ -130,13 +130,18 @@ set_target('recovery_target', '0');
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.auto.conf', "pg_calm.recovery_target = '1s'");
+$standby->append_conf('postgresql.auto.conf', "pg_calm.recovery_target = '1s'\npg_calm.stop_target = '1s'");
 $standby->start;
 write_wal($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
 $node->wait_for_catchup($standby);
 usleep(2_500_000);
 is(status_of($standby)->{target_checkpoints}, 0, 'on a standby none is requested');
+# nobody evicts any of them, or replays a checkpoint
+$node->safe_psql('postgres', 'UPDATE t SET n = n + 1');
+$node->wait_for_catchup($standby);
+ok(wait_for(sub { status_of($standby)->{dirty_buffers} < 1000 }), 'but buffers are written for a stop')
+  or diag(status_of($standby)->{dirty_buffers});
 $standby->stop;
 
 # --- after a crash

@@ -21,7 +21,7 @@
  */
 #include "postgres.h"
 
-#include "writeback.h"
+#include "access/xlog_internal.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -32,6 +32,7 @@
 #include "storage/smgr.h"
 #include "utils/resowner.h"
 #include "wal/wal.h"
+#include "writeback.h"
 
 /* CleanerRegion.state */
 enum
@@ -220,13 +221,19 @@ serve(void)
 	pg_atomic_write_u64(&calm_shared->cleaner.beat_ms, monotonic_ms());
 	CHECK_FOR_INTERRUPTS();
 	(void) serve_requests();
+	(void) targets_tick(monotonic_ms());
 	pgstat_report_wait_start(event);
 }
 
 static void
 cleaner_exit(int code, Datum argument)
 {
+	char path[MAXPGPATH];
+
 	pg_atomic_write_u32(&calm_shared->cleaner.pid, 0);
+	/* the segment that it was filling, if a write of data failed meanwhile (wal_ahead.c) */
+	snprintf(path, MAXPGPATH, XLOGDIR "/xlogtemp.%d", (int) MyProcPid);
+	(void) unlink(path);
 #if PG_VERSION_NUM < 160000
 	AbortBufferIO(); /* of a write that failed: before the pin goes with the resource owner */
 #endif

@@ -29,6 +29,7 @@
 
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
+#include "access/xlogrecovery.h"
 #include "postmaster/bgwriter.h"
 #include "writeback.h"
 
@@ -90,6 +91,7 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
 	static double excess = 0; /* pages that are to be written before a stop */
 	static double last = INFINITY;
+	static uint64 busy_until_ns = 0; /* the device, by what was written here */
 	DeviceCaps caps = calm_figures().caps;
 	uint64 until = monotonic_ns() + STEP_NS;
 	double seconds = calm_stop_target > 0 && calm_flushes() ? stop->seconds : NAN;
@@ -105,8 +107,12 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 		excess = seconds > 0 ? stop->pages * (1 + more / seconds) : 0;
 		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
+		/* or what was replayed since somebody evicted a page would be left out (XLogNeedsFlush) */
+		if (excess > 0 && RecoveryInProgress())
+			XLogFlush(GetXLogReplayRecPtr(NULL));
 	}
-	while (excess > 0 &&
+	/* no faster than the device, which is all that bounds files that are not tracked */
+	while (excess > 0 && busy_until_ns < until + CALM_LOOK_MS * 1000000 &&
 	       page_map_unflushed(calm_page_map) < pg_atomic_read_u64(&calm_shared->stop_target_pages))
 	{
 		if (monotonic_ns() > until)
@@ -115,9 +121,12 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 			excess = 0;
 		else if ((written = buffer_cleaning_write(&file, first, blocks)) > 0)
 		{
+			uint64 operations = device_operations(&caps, (uint64) blocks * BLCKSZ);
+
 			excess -= written;
-			pg_atomic_fetch_add_u64(&calm_shared->counters.target_operations,
-			                        device_operations(&caps, (uint64) blocks * BLCKSZ));
+			busy_until_ns = Max(busy_until_ns, until) +
+			                1e9 * device_seconds(&caps, operations, (double) blocks * BLCKSZ);
+			pg_atomic_fetch_add_u64(&calm_shared->counters.target_operations, operations);
 		}
 	}
 	return false;
