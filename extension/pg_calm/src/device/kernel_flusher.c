@@ -12,8 +12,7 @@
  * what all devices wrote lately, or an eighth of what is left of it if that is more
  * (mm/page-writeback.c, __wb_calc_thresh and wb_over_bg_thresh).  So what is written back in time
  * raises the amount that may be left dirty.  An administrator may bound it from both sides, by the
- * device's min_ratio and max_ratio (/sys/class/bdi).  What is set aside for other devices is not
- * looked for: our share of the rest is overestimated by so much.
+ * device's min_ratio and max_ratio (/sys/class/bdi); what others have by theirs is not looked for.
  *
  * The thresholds are taken from /proc/vmstat, where the kernel has applied
  * ratio or bytes and the memory available.  nr_dirty counts whole folios, so
@@ -61,48 +60,27 @@ device_bound(DeviceNumber device, const char *name, double otherwise)
 	char path[80];
 	uint64 value;
 
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s_fine", device.major, device.minor, name);
-	if (read_number(path, &value))
-		return Min(value, 1000000) / 1e6;
-	/* before Linux 6.2 */
 	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", device.major, device.minor, name);
 	if (read_number(path, &value))
 		return Min(value, 100) / 100.0;
 	return otherwise;
 }
 
-/*
- * Whether a line of /proc/diskstats is of a disk, not of a partition.  A host with a
- * hundred instances can have hundreds of devices, and each instance looks at all of them
- * four times a second; so a line that was one of a disk is one as long as the same device is in it.
- */
+/* Whether a name of /proc/diskstats is that of a disk, not of a partition, which is not listed there */
 static bool
-is_whole_disk(int line_number, DeviceNumber device, const char *name)
+is_whole_disk(const char *name)
 {
-	static struct
-	{
-		DeviceNumber device;
-		bool whole;
-	} lines[1024];
-	int place = line_number % (int) lengthof(lines);
 	char path[MAXPGPATH];
 
-	if (lines[place].whole && lines[place].device.major == device.major &&
-	    lines[place].device.minor == device.minor)
-		return true;
-	/* partitions are not listed there */
 	snprintf(path, sizeof(path), "%s/sys/block/%s", calm_host_root, name);
-	lines[place].device = device;
-	lines[place].whole = access(path, F_OK) == 0;
-	return lines[place].whole;
+	return access(path, F_OK) == 0;
 }
 
 /*
  * Dirty bytes on our device that wake the flusher, and what the device has done since ever: from
- * /proc/diskstats.  What loop devices write is written again by the disks that
- * hold their files, mostly not as writeback; so it is counted once.  So is what the
- * layers below ours do.  Where that can't be read it is what it was: a count that began anew would
- * look like the use of years in a moment.
+ * /proc/diskstats.  What loop devices write is written again by the disks that hold their files,
+ * mostly not as writeback; so it is counted once.  So is what the layers below ours do.  Where that
+ * can't be read it is what it was: one that began anew would look like the use of years.
  */
 static void
 read_device_state(KernelFlusher *flusher)
@@ -122,7 +100,6 @@ read_device_state(KernelFlusher *flusher)
 	double min_share = 0;
 	double max_share = 1;
 	double share;
-	int line_number = 0;
 	bool found = false;
 	FILE *file;
 
@@ -142,7 +119,7 @@ read_device_state(KernelFlusher *flusher)
 		if (sscanf(line, "%u %u %63s %llu %*u %llu %*u %llu %*u %llu", &device.major, &device.minor,
 		           name, &reads, &read_sectors, &writes, &sectors) != 7)
 			continue;
-		if (!is_whole_disk(line_number++, device, name) || device_is_below_ours(device))
+		if (!is_whole_disk(name) || device_is_below_ours(device))
 			continue;
 		if (device.major == LOOP_MAJOR)
 			loops += sectors;

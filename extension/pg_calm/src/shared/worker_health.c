@@ -78,8 +78,8 @@ worker_is_alive(void)
 
 /*
  * Whether what is written is flushed, as opposed to watched.  Without a known cap there is no
- * telling what would be better than what stock does; where the circuit breaker
- * (worker/breaker.c) has let go, what stock does is better.  Without fsync stock flushes nothing.
+ * telling what would be better than stock; where the circuit breaker (worker/breaker.c) has let
+ * go, stock is better.  Without fsync stock flushes nothing.
  */
 bool
 calm_flushes(void)
@@ -89,10 +89,7 @@ calm_flushes(void)
 	       pg_atomic_read_u32(&calm_shared->let_go) == 0;
 }
 
-/*
- * Whether the worker does it.  Whoever leaves out what stock does, or waits for
- * something, has to ask.
- */
+/* Whether the worker does it.  Whoever leaves out what stock does, or waits, has to ask. */
 bool
 worker_is_flushing(void)
 {

@@ -60,10 +60,7 @@ has_prepared(void)
 	return false;
 }
 
-/*
- * Whether there is a standby, a base backup, whoever has a slot, a prepared transaction,
- * or the summarizer of WAL; without locks: a look
- */
+/* Whether somebody reads WAL, or may by a slot or a prepared transaction; a look, without locks */
 static bool
 has_readers(void)
 {

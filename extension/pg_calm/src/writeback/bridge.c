@@ -35,6 +35,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/mman.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -43,19 +44,6 @@
 
 #include "access/xlog.h"
 #include "writeback.h"
-
-#ifndef MADV_COLD
-#define MADV_COLD 20
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 /* Extents whose blocks a write in place would not simply overwrite */
 #define UNFIT_EXTENTS                                                                              \
