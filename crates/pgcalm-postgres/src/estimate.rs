@@ -103,9 +103,14 @@ impl Pending {
 }
 
 /// Bytes per second of the last crash recovery that a server's log tells of ("redo starts at", "redo done at").
+///
+/// Of a standby, or from an archive, redo lasts as long as WAL comes: those are passed over.
 pub fn replay_rate(log: &str) -> Option<f64> {
     let (before, done) = log.rsplit_once("redo done at ")?;
-    let (_, starts) = before.rsplit_once("redo starts at ")?;
+    let (earlier, starts) = before.rsplit_once("redo starts at ")?;
+    if ["read-only connections", "streaming WAL", "restored log file"].iter().any(|waits| starts.contains(waits)) {
+        return replay_rate(earlier);
+    }
     let (_, elapsed) = done.lines().next()?.split_once("elapsed: ")?;
     let seconds: f64 = elapsed.split(' ').next()?.parse().ok()?;
     let bytes = position(done)?.checked_sub(position(starts)?)?;
@@ -195,6 +200,10 @@ mod tests {
                    LOG:  invalid record length at 1/2000028: wanted 24, got 0\n\
                    LOG:  redo done at 1/2000000 system usage: CPU: user: 0.10 s, system: 0.05 s, elapsed: 1.50 s\nLOG:  x\n";
         assert_eq!(replay_rate(log), Some(f64::from(0x3000000) / 1.5));
+        let promoted = "LOG:  redo starts at 2/0\nLOG:  database system is ready to accept read-only connections\n\
+                        LOG:  redo done at 3/0 system usage: CPU: user: 9.00 s, system: 0.05 s, elapsed: 86400.00 s\n";
+        assert_eq!(replay_rate(&format!("{log}{promoted}")), Some(f64::from(0x3000000) / 1.5));
+        assert_eq!(replay_rate(promoted), None);
         assert_eq!(replay_rate("LOG:  redo is not required\n"), None);
         // Too short to tell.
         assert_eq!(replay_rate("redo starts at 0/1\nredo done at 0/9 system usage: CPU: x, elapsed: 0.09 s\n"), None);
