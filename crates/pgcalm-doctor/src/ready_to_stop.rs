@@ -22,6 +22,8 @@ use crate::{estimate, words};
 
 /// Between looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// And of what one took.
+const LOOK_PART: u32 = 20;
 /// Between lines of progress.
 const SAY: Duration = Duration::from_secs(2);
 /// After a checkpoint that did nothing.
@@ -54,9 +56,10 @@ pub struct Report {
     pub first_stop_seconds: f64,
     /// Dirty shared buffers; null if nobody counts them.
     pub dirty_buffers: Option<u64>,
-    /// Page cache that waits to be written, of others on the host, too. Of a server whose host is not seen it is what was written
-    /// since a checkpoint that was asked for. That is null, and it is not ready, until one has ended, and since PostgreSQL 17 in
-    /// recovery and while a transaction is open for over five seconds, whose writes are not told. `measured` does not need it.
+    /// Page cache that waits to be written, of others on the host, too. When a checkpoint that was asked for has ended, it is at most what
+    /// others than the checkpointer wrote meanwhile. Of a server whose host is not seen it is that alone, else null, and then it is not
+    /// ready; it stays null since PostgreSQL 17 in recovery and while a transaction is open for over five seconds, whose writes are not
+    /// told. `measured` does not need it.
     pub unflushed_bytes: Option<u64>,
     /// Spread checkpoints that were asked for and have ended.
     pub checkpoints: u32,
@@ -97,6 +100,7 @@ pub fn run(
     report.first_stop_seconds = report.stop_seconds;
     let mut said = began;
     let mut flush: Option<Flush> = None;
+    let mut took = Duration::ZERO;
     while !report.ready && began.elapsed() < options.timeout {
         if report.basis == Basis::UpperBound.name() && report.stop_seconds > report.within_seconds {
             anyhow::bail!(Failure::Host(
@@ -107,9 +111,14 @@ pub fn run(
         }
         match flush.take() {
             Some(done) if done.thread.is_finished() => {
+                let is_told = done.is_told;
                 let before = done.ended()?;
                 report.checkpoints += 1;
-                look.is_synced(before)?;
+                look.is_synced(before, is_told)?;
+                look.fill(&mut report)?;
+                if report.ready {
+                    break;
+                }
             }
             Some(running) => flush = Some(running),
             None if look.rests_until.is_some_and(|until| Instant::now() < until) => {}
@@ -119,17 +128,33 @@ pub fn run(
             say(&report);
             said = Instant::now();
         }
-        thread::sleep(LOOK.min(options.timeout.saturating_sub(began.elapsed())));
+        // What a look costs a server without a summary of its buffers is a small part of the time.
+        let wait = LOOK.max(took * LOOK_PART).min(options.timeout.saturating_sub(began.elapsed()));
+        let slept = Instant::now();
+        while slept.elapsed() < wait && !stop() {
+            thread::sleep(LOOK.min(wait.saturating_sub(slept.elapsed())));
+        }
         if stop() {
             look.cancel(flush.as_ref());
             return Err(Failure::Interrupted("a checkpoint that has begun goes on").into());
         }
+        let before = Instant::now();
         look.again()?;
+        took = before.elapsed();
+        if let Some(flush) = &mut flush {
+            flush.is_told &= !look.amounts.writes_are_late;
+        }
         look.fill(&mut report)?;
         report.waited_seconds = began.elapsed().as_secs_f64();
     }
     look.cancel(flush.as_ref());
+    report.waited_seconds = began.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Pages that others than the checkpointer wrote; none if that is not told, or statistics were reset.
+fn written_since(before: &Amounts, now: &Amounts) -> Option<u64> {
+    now.other_writes.checked_sub(before.other_writes).filter(|_| !now.writes_are_late)
 }
 
 /// The server from look to look.
@@ -140,22 +165,12 @@ struct Look<'a> {
     version: Version,
     pending: Pending,
     amounts: Amounts,
-    /// The file of the memory limit of the server's group.
-    limit: Option<String>,
     /// Whether the host's page cache is this server's.
     is_local: bool,
     /// Page cache that waits to be written, if anything tells.
     unflushed: Option<u64>,
-    synced: Option<Synced>,
     /// Until when another checkpoint would be as useless as the last one was.
     rests_until: Option<Instant>,
-}
-
-/// What was written when a checkpoint of ours was asked for, by others than the checkpointer, and by that when it had ended: what came
-/// later is all that can be unflushed, whatever others on the host have.
-struct Synced {
-    others: u64,
-    checkpointer: u64,
 }
 
 impl<'a> Look<'a> {
@@ -166,35 +181,27 @@ impl<'a> Look<'a> {
         let mut client = connection.client;
         let version = Version::read(&mut client)?;
         let amounts = Amounts::read(&mut client, version).context("what a stop would have to write")?;
-        let limit = facts.host.as_ref().and_then(|host| host.memory_limit.there()).map(|limit| limit.file.clone());
-        Ok(Self {
-            root,
-            options,
-            client,
-            version,
-            pending,
-            amounts,
-            limit,
-            is_local: facts.host.is_some(),
-            unflushed: facts.host.and_then(|host| host.unflushed_bytes),
-            synced: None,
-            rests_until: None,
-        })
+        let is_local = facts.host.is_some();
+        let mut look =
+            Self { root, options, client, version, pending, amounts, is_local, unflushed: None, rests_until: None };
+        look.count_unflushed(None);
+        Ok(look)
     }
 
     fn again(&mut self) -> anyhow::Result<()> {
         self.amounts = Amounts::read(&mut self.client, self.version).context("what a stop would have to write")?;
         self.pending.told_seconds = self.amounts.stop_seconds;
         self.pending.dirty_buffers = self.amounts.dirty_buffers;
-        let seen = host::unflushed(self.root, self.limit.as_deref()).filter(|_| self.is_local);
-        let at_most = self.synced.as_ref().filter(|_| !self.amounts.writes_are_late).map(|synced| {
-            let others = self.amounts.other_writes.saturating_sub(synced.others);
-            let checkpointer = self.amounts.checkpointer_writes.saturating_sub(synced.checkpointer);
-            (others + checkpointer) * self.pending.block_bytes
-        });
+        self.count_unflushed(None);
+        Ok(())
+    }
+
+    /// The group of a memory limit has pages that others brought in charged to them, such as a restore of the cache: all of the host's
+    /// count, unless it is known that there is less.
+    fn count_unflushed(&mut self, at_most: Option<u64>) {
+        let seen = host::unflushed(self.root, None).filter(|_| self.is_local);
         self.unflushed = seen.into_iter().chain(at_most).min();
         self.pending.unflushed_bytes = self.unflushed.unwrap_or(0);
-        Ok(())
     }
 
     fn fill(&self, report: &mut Report) -> anyhow::Result<()> {
@@ -213,7 +220,7 @@ impl<'a> Look<'a> {
     }
 
     /// Asks for a spread checkpoint, in a session of its own, which waits for its end.
-    fn flush(&self, patience: Duration) -> anyhow::Result<Flush> {
+    fn flush(&mut self, patience: Duration) -> anyhow::Result<Flush> {
         let caller = Caller {
             application_name: "pgcalm ready-to-stop",
             user: DefaultUser::OperatingSystem,
@@ -236,18 +243,23 @@ impl<'a> Look<'a> {
             .name("pgcalm checkpoint".to_string())
             .spawn(move || client.batch_execute(sql))
             .context("start a thread")?;
-        Ok(Flush { thread, pid, before: self.amounts })
+        Ok(Flush { thread, pid, before: self.amounts, is_told: !self.amounts.writes_are_late })
     }
 
+    /// When a checkpoint of ours has ended, what others have written since it was asked for is all that can be unflushed, whatever others
+    /// on the host have. It is so at that moment only: a later checkpoint, and before 16 what backends write, is told when the
+    /// checkpointer has come to it (`pgstat_report_checkpointer`).
+    ///
     /// A standby skips a restartpoint if it has replayed no checkpoint since the last one (`CreateRestartPoint`, xlog.c), and the caller
     /// hears nothing of it: then nothing is synced.
-    fn is_synced(&mut self, before: Amounts) -> anyhow::Result<()> {
+    fn is_synced(&mut self, before: Amounts, is_told: bool) -> anyhow::Result<()> {
         self.again()?;
         if before.restart_point.is_some() && before.restart_point == self.amounts.restart_point {
             self.rests_until = Some(Instant::now() + SKIPPED);
             return Ok(());
         }
-        self.synced = Some(Synced { others: before.other_writes, checkpointer: self.amounts.checkpointer_writes });
+        let pages = written_since(&before, &self.amounts).filter(|_| is_told);
+        self.count_unflushed(pages.map(|pages| pages * self.pending.block_bytes));
         Ok(())
     }
 
@@ -272,6 +284,8 @@ struct Flush {
     /// Of the session that waits for it.
     pid: i32,
     before: Amounts,
+    /// Whether all that others wrote meanwhile is told: an index that was built is not, since 17 (bulk_write.c).
+    is_told: bool,
 }
 
 impl Flush {
@@ -288,5 +302,20 @@ impl Flush {
             .into()),
             Err(error) => Err(anyhow::Error::from(error).context("a spread checkpoint")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_known_while_it_is_told() {
+        let before = Amounts { other_writes: 100, ..Amounts::default() };
+        let now = Amounts { other_writes: 130, ..Amounts::default() };
+        assert_eq!(written_since(&before, &now), Some(30));
+        assert_eq!(written_since(&before, &Amounts { writes_are_late: true, ..now }), None);
+        // Statistics were reset.
+        assert_eq!(written_since(&now, &before), None);
     }
 }

@@ -18,9 +18,7 @@ pub(crate) struct Amounts {
     pub wal_since_redo_bytes: Option<u64>,
     /// Where a standby would begin to replay; none on a primary.
     pub restart_point: Option<i64>,
-    /// Buffers that the checkpointer has written since its statistics were reset.
-    pub checkpointer_writes: u64,
-    /// Those that others have.
+    /// Buffers that others than the checkpointer have written since statistics were reset.
     pub other_writes: u64,
     /// Whether some of these may not have been told yet.
     pub writes_are_late: bool,
@@ -47,7 +45,6 @@ impl Amounts {
         let mut amounts = Self {
             wal_since_redo_bytes: unsigned(row.get(0)),
             restart_point: row.get(4),
-            checkpointer_writes: writes.buffers_checkpoint.max(0) as u64,
             other_writes: (writes.buffers_clean + writes.buffers_backend).max(0) as u64,
             writes_are_late: Writes::are_late(client, version)?,
             ..Self::default()
