@@ -89,6 +89,9 @@ pub struct Restoring {
     /// The file that holds the limit if a control group's memory ended it; absent for the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
+    /// The first read that failed; what such reads were to bring is still cold. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_error: Option<String>,
 }
 
 impl Restoring {
@@ -125,6 +128,7 @@ impl Default for Restoring {
             seconds: 0.0,
             end: End::All,
             memory_limit: None,
+            read_error: None,
         }
     }
 }

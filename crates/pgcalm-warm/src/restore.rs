@@ -1,6 +1,7 @@
 //! Reading again what was cached.
 
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -82,7 +83,8 @@ pub fn restore(
     let started = Instant::now();
     let turns = Mutex::new(Turns {
         rest: extents.iter(),
-        left: room.left(0)?,
+        left: room.left(0, 0)?,
+        already: 0,
         pace: Pace::new(caps, options.rate.map(|rate| rate as f64)),
         step: Step::new(started),
         due: started,
@@ -106,6 +108,8 @@ pub fn restore(
 struct Turns<'a> {
     rest: std::slice::Iter<'a, Extent>,
     left: Left,
+    /// What was found in the page cache since then.
+    already: u64,
     pace: Pace,
     step: Step,
     /// When the next read may begin.
@@ -161,9 +165,15 @@ impl<'t> Reader<'_, 't> {
             };
             let cached = residency::cached(file, extent.start..extent.start + extent.length).with_context(failed)?;
             let blocks = Blocks::of(&extent, &self.saved.files[extent.file].runs, &cached);
-            let Some(beside) = self.reserve(&extent, &blocks) else { continue };
+            let Some(beside) = self.reserve(&extent, &blocks)? else { continue };
             let before = Instant::now();
-            let read = read(file, &extent, &mut buffer).with_context(failed)?;
+            let read = match read(file, &extent, &mut buffer) {
+                Ok(read) => read,
+                Err(error) => {
+                    self.failed(&blocks, format!("{}: {error}", failed()));
+                    continue;
+                }
+            };
             let cost = (blocks.cold == extent.length).then(|| pace::cost(read, self.worth) * beside as f64);
             self.done(before.elapsed(), blocks.cold, cost)?;
         }
@@ -193,10 +203,15 @@ impl<'t> Reader<'_, 't> {
     }
 
     /// Counts what is read now, and how many read at once; none where nothing is to be read.
-    fn reserve(&self, extent: &Extent, blocks: &Blocks) -> Option<usize> {
+    fn reserve(&self, extent: &Extent, blocks: &Blocks) -> anyhow::Result<Option<usize>> {
         let mut turns = self.turns();
         let is_there = extent.wanted.saturating_sub(blocks.missing);
+        turns.already += is_there;
         if blocks.missing > 0 {
+            if turns.already > 0 {
+                turns.already = 0;
+                turns.left = self.room.left(turns.report.read_bytes, turns.report.already_bytes + is_there)?;
+            }
             if self.limit.is_some_and(|limit| turns.report.read_bytes + blocks.cold > limit) {
                 turns.end(End::Limit);
             } else if turns.left.bytes < blocks.cold {
@@ -207,14 +222,22 @@ impl<'t> Reader<'_, 't> {
         if turns.ended || blocks.missing == 0 {
             turns.reading -= 1;
             turns.report.already_bytes += is_there;
-            return None;
+            return Ok(None);
         }
         turns.report.already_bytes += is_there;
         turns.report.read_bytes += blocks.cold;
         turns.report.warmed_bytes += blocks.missing;
         turns.left.bytes -= blocks.cold;
         turns.due = turns.due.max(Instant::now()) + time(blocks.cold, turns.pace.rate());
-        Some(turns.reading)
+        Ok(Some(turns.reading))
+    }
+
+    /// A bad block keeps nobody from the others.
+    fn failed(&self, blocks: &Blocks, why: String) {
+        let mut turns = self.turns();
+        turns.reading -= 1;
+        turns.report.warmed_bytes -= blocks.missing;
+        turns.report.read_error.get_or_insert(why);
     }
 
     fn done(&self, took: Duration, bytes: u64, cost: Option<f64>) -> anyhow::Result<()> {
@@ -225,7 +248,7 @@ impl<'t> Reader<'_, 't> {
         if turns.step.begin.elapsed() >= STEP {
             let seen = turns.step.end(&mut turns.volume);
             turns.pace.step(&seen);
-            turns.left = self.room.left(turns.report.read_bytes)?;
+            turns.left = self.room.left(turns.report.read_bytes, turns.report.already_bytes)?;
             turns.report.seconds = self.started.elapsed().as_secs_f64();
             (turns.tell)(&turns.report);
         }
@@ -285,8 +308,10 @@ fn sizes(data: &Path, saved: &Saved, report: &mut Restoring) -> anyhow::Result<V
     Ok(sizes)
 }
 
-/// Reads it; how much of it there was.
+/// Reads it; how much of it there was. It is asked for as a whole before, since with a read-ahead of 0 the kernel would read page by page
+/// (`page_cache_sync_ra`, mm/readahead.c).
 fn read(file: &File, extent: &Extent, buffer: &mut [u8]) -> io::Result<u64> {
+    rustix::fs::fadvise(file, extent.start, NonZeroU64::new(extent.length), Advice::WillNeed)?;
     let mut done = 0;
     while done < extent.length {
         let part = &mut buffer[done as usize..extent.length as usize];

@@ -30,9 +30,9 @@ impl Room {
         Ok(Self { root: root.clone(), start: Self::now(root)? })
     }
 
-    /// What may still be read after `read` bytes were.
-    pub fn left(&self, read: u64) -> pgcalm_host::Result<Left> {
-        Ok(left(&self.start, &Self::now(&self.root)?, read))
+    /// What may still be read after `read` bytes were, while `already` bytes of what is wanted were there.
+    pub fn left(&self, read: u64, already: u64) -> pgcalm_host::Result<Left> {
+        Ok(left(&self.start, &Self::now(&self.root)?, read, already))
     }
 
     fn now(root: &HostRoot) -> pgcalm_host::Result<Vec<MemoryRoom>> {
@@ -41,13 +41,14 @@ impl Room {
 }
 
 /// What was read counts as available itself, so that only the start tells what was there for it. What programs have allocated
-/// since then is there no more.
-fn left(start: &[MemoryRoom], now: &[MemoryRoom], read: u64) -> Left {
+/// since then is there no more. What is wanted and was there already is kept, too, though nobody has used it twice: the kernel would
+/// give that up first.
+fn left(start: &[MemoryRoom], now: &[MemoryRoom], read: u64, already: u64) -> Left {
     let of = |start: &MemoryRoom| {
         let later = now.iter().find(|now| now.limit == start.limit).map_or(start.available, |now| now.available);
         let allocated = start.available.saturating_sub(later);
         let spare = (start.available as f64 * SPARE) as u64;
-        let unused = start.available.saturating_sub(start.active_file);
+        let unused = start.available.saturating_sub(start.active_file.max(already));
         Left { bytes: unused.saturating_sub(spare + allocated + read), limit: start.limit.clone() }
     };
     start.iter().map(of).min_by_key(|left| left.bytes).unwrap_or(Left { bytes: u64::MAX, limit: None })
@@ -65,7 +66,7 @@ mod tests {
             limit: limit.map(PathBuf::from),
         };
         let host = room(10_000, 3000, None);
-        let bytes = |start: &[MemoryRoom], now: &[MemoryRoom], read| left(start, now, read).bytes;
+        let bytes = |start: &[MemoryRoom], now: &[MemoryRoom], read| left(start, now, read, 0).bytes;
         let alone = [host.clone()];
         assert_eq!(bytes(&alone, &alone, 0), 6500);
         // Read pages are still available, whether they are in use by now or not.
@@ -73,7 +74,10 @@ mod tests {
         assert_eq!(bytes(&alone, &[room(8000, 3000, None)], 4000), 500);
         assert_eq!(bytes(&alone, &alone, 7000), 0);
         let both = [host, room(4000, 0, Some("/cg/memory.max"))];
-        let tight = left(&both, &both, 1000);
+        let tight = left(&both, &both, 1000, 0);
         assert_eq!((tight.bytes, tight.limit), (2800, Some("/cg/memory.max".into())));
+        // Of a restore before.
+        assert_eq!(left(&alone, &alone, 0, 9000).bytes, 500);
+        assert_eq!(left(&alone, &alone, 0, 2000).bytes, 6500);
     }
 }

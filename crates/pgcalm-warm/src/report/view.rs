@@ -68,6 +68,7 @@ fn restored(restoring: &Restoring, time: &str) -> Document {
             restoring.shorter_files
         ));
     }
+    document.readings.extend(restoring.read_error.clone());
     document.readings.extend(match restoring.end {
         End::All => None,
         End::Limit => Some("ended by --limit".to_string()),
