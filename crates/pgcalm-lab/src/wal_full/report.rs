@@ -241,8 +241,12 @@ fn first_hold(run: &Run, from: usize) -> Option<usize> {
 }
 
 fn warning(run: &Run, begun: f64, wal_size: u64) -> Option<Warning> {
-    let (second, left_s) =
-        input(run, "full_in_s").iter().enumerate().find_map(|(second, left)| Some((second, (*left)?)))?;
+    let (second, left_s) = input(run, "full_in_s")
+        .iter()
+        .enumerate()
+        // One before the cause would be of something else.
+        .skip(begun as usize)
+        .find_map(|(second, left)| Some((second, (*left)?)))?;
     let free = (*input(run, "value").get(second)?)?;
     Some(Warning {
         // Answers are of the end of a second.

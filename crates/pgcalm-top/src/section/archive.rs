@@ -10,8 +10,15 @@ use crate::section::{Context, listed};
 pub fn rows(context: &Context) -> Vec<Row> {
     let Some(archive) = &context.instance.archive else { return Vec::new() };
     let palette = context.palette();
+    let full = archive
+        .time_to_full_seconds
+        .map(|seconds| format!("pg_wal's disk is full in {}", format::whole_seconds(seconds)));
     if archive.state == ArchiveState::Off {
-        return vec![Row::text("Archive", 5, "off", palette.secondary())];
+        return vec![match full {
+            // For a slot.
+            Some(full) => Row::text("Archive", 1, format!("off; {full}"), palette.alarm()),
+            None => Row::text("Archive", 5, "off", palette.secondary()),
+        }];
     }
     let queue = archive.queue_files.map(|files| {
         let bytes = archive.queue_bytes.map(|bytes| format!(", {}", format::byte_count(bytes)));
@@ -26,9 +33,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
         archive.oldest_seconds.map(|seconds| format!("oldest {}", format::whole_seconds(seconds))),
         archive.archived_bytes_per_second.map(|rate| format!("archives {}", format::byte_rate(rate))),
         archive.last_archived_seconds.map(|seconds| format!("last archived {} ago", format::whole_seconds(seconds))),
-        archive
-            .time_to_full_seconds
-            .map(|seconds| format!("pg_wal's disk is full in {}", format::whole_seconds(seconds))),
+        full,
         archive.free_bytes.map(|bytes| format!("{} free", format::byte_count(bytes))),
     ]);
     let style = if archive.time_to_full_seconds.is_some() { palette.alarm() } else { ratatui::style::Style::new() };
