@@ -96,7 +96,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm_guard.wal_space",
 		"Space that writers have to leave free in the filesystem of pg_wal.",
-		"They are slowed down before it is used up, and refused when it is. 0 switches that off, -1 takes 2% of the filesystem, but at least four WAL segments.",
+		"They are slowed down before it is used up, and refused when it is. 0 switches that off, -1 takes 2% of the filesystem or max_wal_size, whichever is less, but at least four WAL segments.",
 		&guard_wal_space, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm_guard.max_wal",

@@ -25,10 +25,14 @@
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 
-/* Part of the filesystem, and number of segments, kept free by default */
+/*
+ * Part of the filesystem, up to max_wal_size, and number of segments, kept free by default; and
+ * segments kept in any case: the next one is made whole, and a checkpoint makes one ahead
+ */
 #define RESERVE_SHARE 0.02
 #define RESERVE_MAX_SHARE 0.25
 #define RESERVE_SEGMENTS 4
+#define RESERVE_LEAST_SEGMENTS 2
 
 /* Checkpoints are helped, and writers paced, when so much of the space is WAL of one cycle */
 #define CYCLE_SHARE 0.25
@@ -256,11 +260,12 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	GuardWal wal;
 
 	if (guard_wal_space < 0)
-		reserve = Min(
-			Max(files->total_bytes * RESERVE_SHARE, (double) RESERVE_SEGMENTS * wal_segment_size),
-			files->total_bytes * RESERVE_MAX_SHARE);
+		reserve = Min(Max(Min(files->total_bytes * RESERVE_SHARE, max_wal_size_mb * 1024.0 * 1024),
+		                  (double) RESERVE_SEGMENTS * wal_segment_size),
+		              files->total_bytes * RESERVE_MAX_SHARE);
 	else
-		reserve = (double) guard_wal_space * 1024 * 1024;
+		reserve = Max(guard_wal_space * 1024.0 * 1024,
+		              (double) RESERVE_LEAST_SEGMENTS * wal_segment_size);
 
 	kept = Min(from, redo);
 	if (wal_keep_size_mb > 0)
