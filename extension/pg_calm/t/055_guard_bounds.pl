@@ -57,5 +57,33 @@ keeps_free(20, 'and no more than its part');
 set("pg_calm_guard.wal_space = '1MB'");
 keeps_free(2, 'less than two segments is not kept free by any setting');
 
+# --- what is owed for one large transaction: at this rate two minutes' worth
+
+$node->safe_psql(
+	'postgres', q{
+CREATE ROLE app LOGIN;
+CREATE TABLE filler (t text);
+GRANT ALL ON filler TO app;
+SELECT pg_create_physical_replication_slot('behind', true);
+DO $$
+BEGIN
+	FOR i IN 1 .. 80 LOOP
+		PERFORM txid_current(), pg_switch_wal();
+		COMMIT;
+	END LOOP;
+END$$;
+CHECKPOINT});
+set("pg_calm_guard.wal_space = '850MB'", "pg_calm_guard.patience = '1s'");
+ok( wait_for(
+		sub {
+			guard_input($node, 'wal_space',
+				"object = 'behind' AND state = 'pacing' AND allowed_rate BETWEEN 200000 AND 300000") eq 'true';
+		}),
+	'a slot has writers paced');
+$node->psql(
+	'postgres', "INSERT INTO filler SELECT repeat(md5(i::text), 30) FROM generate_series(1, 30000) i",
+	extra_params => [ '-U', 'app' ], timeout => 60, timed_out => \my $timed_out);
+ok(!$timed_out, 'nobody pays for longer than the patience');
+is(guard_input($node, 'wal_space', 'holds > 0'), 'true', 'but as long');
 $node->stop('immediate');
 done_testing();

@@ -35,7 +35,8 @@
  *
  * Who waits takes a ticket in a line that is served at the rate the guard
  * allows.  Large debts are paid in slices, so that a session which loaded a
- * gigabyte does not keep the others waiting until it has paid.
+ * gigabyte does not keep the others waiting until it has paid, and for no longer than the
+ * patience.
  *
  *-------------------------------------------------------------------------
  */
@@ -347,6 +348,7 @@ static void
 hold(bool committed)
 {
 	GuardInput input = guard_shared->binding;
+	uint64 until_ms = monotonic_ms() + guard_patience;
 	long nap_ms;
 
 	memset(&waiting, 0, sizeof(waiting));
@@ -373,7 +375,9 @@ hold(bool committed)
 
 		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
 		{
-			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ?
+			/* who has paid for so long is let off, at whatever rate: others wait for his answer */
+			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ||
+			               monotonic_ms() >= until_ms ?
 			           0 :
 			           Max(debt - waiting.cost, 0);
 			memset(&waiting, 0, sizeof(waiting));
