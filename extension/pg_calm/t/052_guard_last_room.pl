@@ -120,8 +120,26 @@ $node->safe_psql('postgres', "ALTER SYSTEM SET $_")
   foreach 'pg_calm_guard.archive_backlog = 0', "pg_calm_guard.patience = '1s'", "archive_command = 'true'";
 $node->reload;
 
-# --- a slot is dropped while all are refused: nobody writes, and yet a checkpoint has to free it
+# --- a slot that is dropped leaves as much as a leap does, and as little room
 
+ok( $node->poll_query_until(
+		'postgres', q{SELECT count(*) = 0 FROM pg_ls_archive_statusdir() WHERE name ~ 'ready$'}),
+	'the archive keeps nothing any more');
+# until a cycle of checkpoints was without pressure
+ok(wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return space('state') eq 'watched' }), 'there is room');
+$node->safe_psql('postgres', $_) foreach 'CALL fill(46)', 'CHECKPOINT', 'CALL fill(50)';
+ok(wait_for(sub { space("object = 'behind' AND state = 'pacing'") eq 'true' }), 'writers are held for a slot');
+kill 'STOP', $checkpointer;
+$node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('behind')});
+ok(wait_for(sub { space("object = 'checkpoint'") eq 'true' }), 'then a checkpoint is waited for');
+is(space("coalesce(allowed_rate, 'infinity') <= (value - value_limit + 1024 * 1024) / 2"),
+	'true', 'no more is given out than there is room for');
+kill 'CONT', $checkpointer;
+
+# --- and one that is while all are refused: nobody writes, and yet a checkpoint has to free it
+
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('behind', true)});
 $node->safe_psql('postgres', 'CALL fill(61)');
 $node->safe_psql('postgres', 'CHECKPOINT') foreach 1 .. 2;
 ok(wait_for(sub { space("object = 'behind' AND state = 'refusing'") eq 'true' }), 'writers are refused');

@@ -220,6 +220,9 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
                 uint64 now_ms)
 {
 	double whole = wal->cycle + wal->room + wal->freed;
+	/* a keeper that went leaves more than half, of which nothing is free yet */
+	double budget = Min(whole / 2, wal->cycle + wal->room);
+	bool large = wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size);
 
 	if (pressure->redo != redo)
 	{
@@ -228,15 +231,14 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 		pressure->redo = redo;
 	}
 	/* a checkpoint that runs has WAL of the cycle before it to free as well */
-	if (wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size) ||
-	    (running && wal->room < Max(whole, 0) * ROOM_SHARE))
+	if (large || ((running || wal->freed > whole / 2) && wal->room < Max(whole, 0) * ROOM_SHARE))
 	{
 		pressure->now = pressure->next = true;
-		if (!running || !guard_checkpoint_keeps_up(wal->cycle, whole / 2))
+		if (running ? !guard_checkpoint_keeps_up(wal->cycle, budget) : large)
 			guard_checkpoint_hurry(now_ms, running);
 	}
 	if (wal->room > 0 &&
-	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, whole / 2))))
+	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, budget))))
 		return INFINITY;
 	return guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
 }
