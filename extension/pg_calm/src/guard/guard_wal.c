@@ -71,7 +71,8 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms);
+static uint64
+retained_from(uint64 insert, uint64 redo, double room, uint64 *kept, char *name, uint64 *now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GuardReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
@@ -148,12 +149,13 @@ read_completed_redo(void)
 /*
  * From where on WAL is kept for something other than crash recovery, and what
  * that is: the slot, the summarizer of WAL (17+) or the archive that is furthest behind (xlog.c,
- * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  The summarizer ends each file of its
- * own at a redo point: it is behind when it has not reached the last.  now_ms becomes the moment as
- * of which that holds.
+ * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  Not a slot that loses its WAL before the
+ * room is used up: kept becomes that from where on WAL stays all the same.  The summarizer ends each
+ * file of its own at a redo point: it is behind when it has not reached the last.  now_ms becomes the
+ * moment as of which that holds.
  */
 static uint64
-retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
+retained_from(uint64 insert, uint64 redo, double room, uint64 *kept, char *name, uint64 *now_ms)
 {
 	uint64 from = insert;
 	uint64 look_ms = *now_ms;
@@ -179,9 +181,17 @@ retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 	}
 	LWLockRelease(ReplicationSlotControlLock);
 	/* it is not kept for long that is further behind than this: lost, not full */
-	if (max_slot_wal_keep_size_mb >= 0 && from < insert &&
-	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
-		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
+	if (max_slot_wal_keep_size_mb >= 0)
+		from = Max(from, insert - Min(insert, (uint64) max_slot_wal_keep_size_mb * 1024 * 1024));
+	*kept = from;
+	/* which checkpoints see to, when there has been so much more */
+	if (max_slot_wal_keep_size_mb >= 0 &&
+	    ((double) max_slot_wal_keep_size_mb + max_wal_size_mb) * 1024 * 1024 <=
+	        room + (double) (insert - from))
+	{
+		from = insert;
+		name[0] = '\0';
+	}
 
 #if PG_VERSION_NUM >= 170000
 	if (summarize_wal)
@@ -207,6 +217,7 @@ retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 		*now_ms = look_ms;
 		strlcpy(name, "archive", NAMEDATALEN);
 	}
+	*kept = Min(*kept, from);
 	return from;
 }
 
@@ -255,7 +266,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static uint64 removed_ms = 0; /* when a checkpoint may last have removed files */
 	char name[NAMEDATALEN] = "";
 	uint64 from_ms = now_ms;
-	uint64 from = retained_from(insert, redo, name, &from_ms);
+	uint64 from;
 	uint64 kept;
 	double reserve;
 	bool retained;
@@ -269,12 +280,13 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		reserve = Max(guard_wal_space * 1024.0 * 1024,
 		              (double) RESERVE_LEAST_SEGMENTS * wal_segment_size);
 
-	kept = Min(from, redo);
-	if (wal_keep_size_mb > 0)
-		kept = Min(kept, insert - Min(insert, (uint64) wal_keep_size_mb * 1024 * 1024));
 	wal.cycle = insert - redo;
 	wal.room = (double) files->free_bytes + files->ahead_bytes + wal_segment_size -
 	           insert % wal_segment_size - reserve;
+	from = retained_from(insert, redo, wal.room, &kept, name, &from_ms);
+	kept = Min(kept, redo);
+	if (wal_keep_size_mb > 0)
+		kept = Min(kept, insert - Min(insert, (uint64) wal_keep_size_mb * 1024 * 1024));
 	wal.freed = kept > files->oldest ? kept - files->oldest : 0;
 
 	reading->value = files->free_bytes + files->ahead_bytes;
