@@ -97,6 +97,31 @@ do
 	&& $node->safe_psql('postgres', 'SELECT wal_status FROM pg_replication_slots') ne 'lost');
 is($seen, 'watched', 'nobody would be held for it');
 unlike(slurp_file($node->logfile, $offset), qr/is full at/, 'nor is anybody warned');
+
+# --- two slots that go past each other, and each time are further behind
+
+$node->safe_psql('postgres', 'ALTER SYSTEM SET max_slot_wal_keep_size = -1');
+$node->reload;
+$node->safe_psql(
+	'postgres', q{
+SELECT pg_drop_replication_slot('bounded');
+SELECT pg_create_physical_replication_slot(name, true) FROM unnest(ARRAY['one', 'other']) name});
+ok( wait_for(sub { make_wal(); return wal_space('full_at IS NOT NULL') eq 'true' }, 120),
+	'two slots that are behind: it is foreseen');
+$offset = -s $node->logfile;
+for (1 .. 8)
+{
+	make_wal();
+	$node->safe_psql(
+		'postgres', q{
+SELECT pg_replication_slot_advance(slot_name, (SELECT max(restart_lsn) + 262144 FROM pg_replication_slots))
+	FROM pg_replication_slots ORDER BY restart_lsn LIMIT 1;
+SELECT pg_sleep(0.6)});
+	$seen = wal_space("CASE WHEN full_at IS NOT NULL THEN 'foreseen' END");
+	last if $seen eq 'null';
+}
+is($seen, 'foreseen', 'whichever of them is the last');
+unlike(slurp_file($node->logfile, $offset), qr/no longer about to be full/, 'nor is that taken back');
 $node->stop;
 
 done_testing();

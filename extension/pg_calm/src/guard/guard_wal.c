@@ -270,6 +270,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	uint64 kept;
 	double reserve;
 	bool retained;
+	bool another; /* keeps WAL than did at the last look */
 	GuardWal wal;
 
 	if (guard_wal_space < 0)
@@ -306,14 +307,15 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		guard_checkpoint_hurry(now_ms, true);
 	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
 
-	if (strcmp(name, retained_by) != 0)
-	{
+	/* two that go past each other are as one */
+	another = strcmp(name, retained_by) != 0 && fabs((double) from - (double) retainer.position) >
+	                                                (double) BEHIND_SEGMENTS * wal_segment_size;
+	if (another)
 		memset(&retainer, 0, sizeof(retainer));
-		strlcpy(retained_by, name, sizeof(retained_by));
-	}
+	strlcpy(retained_by, name, sizeof(retained_by));
 	guard_track(&retainer, from, from_ms);
-	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
-	               retained, now_ms);
+	guard_forecast(reading, name, another, insert - from,
+	               (double) files->free_bytes + files->ahead_bytes, retained, now_ms);
 	if (retained)
 	{
 		double rate =
