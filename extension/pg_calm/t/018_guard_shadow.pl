@@ -76,6 +76,52 @@ $node->safe_psql('postgres', "ALTER SYSTEM SET archive_command = 'true'");
 $node->reload;
 ok( wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return wal_space('full_at') eq 'null' }, 120),
 	'the archive takes it: nothing is to be foreseen');
+
+# --- a slot whose bound ends it before the room is used up
+
+$node->safe_psql('postgres', "ALTER SYSTEM SET $_")
+  foreach 'pg_calm_guard.mode = shadow', "max_slot_wal_keep_size = '34MB'", "max_wal_size = '4MB'";
+$node->reload;
+ok(wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return wal_space('value > 50 * 1024 * 1024') eq 'true' }, 120),
+	'there is room again');
+ok(wait_for(sub { wal_space('state') eq 'watched' }), 'and nothing to wait for');
+my $offset = -s $node->logfile;
+$node->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('bounded', true)});
+my $seen;
+do
+{
+	make_wal();
+	$node->safe_psql('postgres', 'SELECT pg_sleep(0.3)');
+	$seen = wal_space("state || coalesce(' ' || full_at::text, '')");
+} while ($seen eq 'watched'
+	&& $node->safe_psql('postgres', 'SELECT wal_status FROM pg_replication_slots') ne 'lost');
+is($seen, 'watched', 'nobody would be held for it');
+unlike(slurp_file($node->logfile, $offset), qr/is full at/, 'nor is anybody warned');
+
+# --- two slots that go past each other, and each time are further behind
+
+$node->safe_psql('postgres', 'ALTER SYSTEM SET max_slot_wal_keep_size = -1');
+$node->reload;
+$node->safe_psql(
+	'postgres', q{
+SELECT pg_drop_replication_slot('bounded');
+SELECT pg_create_physical_replication_slot(name, true) FROM unnest(ARRAY['one', 'other']) name});
+ok( wait_for(sub { make_wal(); return wal_space('full_at IS NOT NULL') eq 'true' }, 120),
+	'two slots that are behind: it is foreseen');
+$offset = -s $node->logfile;
+for (1 .. 8)
+{
+	make_wal();
+	$node->safe_psql(
+		'postgres', q{
+SELECT pg_replication_slot_advance(slot_name, (SELECT max(restart_lsn) + 262144 FROM pg_replication_slots))
+	FROM pg_replication_slots ORDER BY restart_lsn LIMIT 1;
+SELECT pg_sleep(0.6)});
+	$seen = wal_space("CASE WHEN full_at IS NOT NULL THEN 'foreseen' END");
+	last if $seen eq 'null';
+}
+is($seen, 'foreseen', 'whichever of them is the last');
+unlike(slurp_file($node->logfile, $offset), qr/no longer about to be full/, 'nor is that taken back');
 $node->stop;
 
 done_testing();

@@ -200,26 +200,49 @@ $other->reload;
 reaches("state = 'released' AND object = 'standby'", 'which leaves the other one given up');
 eval { $load->finish };
 
-# --- and one that comes and goes
+# --- what is no standby
 
 # It flushes whole segments, and the last one is not whole
-$node->safe_psql('postgres', "SELECT pg_create_physical_replication_slot('receiver', true)");
-set("pg_calm_guard.lag_position = 'flush'", "pg_calm_guard.max_lag = 'receiver = 1s'", "pg_calm_guard.patience = '4s'");
-$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
-mkdir(my $received = $node->basedir . '/received');
-my $state = '';
-for (my $times = 0; $state ne 'released' && $times < 20; $times++)
+sub receive
 {
-	my $stream = start(
+	my ($directory) = @_;
+
+	return start(
 		[
-			'pg_receivewal', '-S', 'receiver', '--status-interval=1', '-D', $received,
+			'pg_receivewal', '-S', 'receiver', '--status-interval=1', '-D', $directory,
 			'-d', "application_name=receiver host=" . $node->host . ' port=' . $node->port
 		],
 		'<', \undef,
 		'>', \my $said,
 		'2>', \my $why,
 		IPC::Run::timer(600));
+}
 
+$node->safe_psql('postgres', "SELECT pg_create_physical_replication_slot('receiver', true)");
+mkdir(my $received = $node->basedir . '/received');
+set("pg_calm_guard.lag_position = 'flush'", "pg_calm_guard.max_lag = '1s'");
+$_->safe_psql('postgres', 'SELECT pg_wal_replay_resume()') foreach $standby;
+my $stream = receive($received);
+$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+ok( $node->poll_query_until(
+		'postgres', "SELECT flush_lsn IS NOT NULL FROM pg_stat_replication WHERE application_name = 'receiver'"),
+	'a receiver tells what it has flushed');
+$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
+reaches("state = 'watched'", 'the limit is for standbys');
+$node->safe_psql('postgres', 'SELECT pg_sleep(4)');
+is(lag("state || ', ' || (object <> 'receiver')"), 'watched, true', 'a receiver is none, though it is further behind');
+
+# --- unless it is named, and one that comes and goes
+
+set("pg_calm_guard.max_lag = 'receiver = 1s'");
+reaches("state IN ('pacing', 'released') AND object = 'receiver'", 'by its name it has one, too');
+$stream->kill_kill;
+set("pg_calm_guard.patience = '4s'");
+$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
+my $state = '';
+for (my $times = 0; $state ne 'released' && $times < 20; $times++)
+{
+	$stream = receive($received);
 	$node->safe_psql('postgres', 'SELECT pg_sleep(1)');
 	$state = lag("CASE WHEN object = 'receiver' THEN state END");
 	$stream->kill_kill;

@@ -125,6 +125,16 @@ ok(ended($frees), 'one that frees space is neither');
 is($frees->{err}, '', 'held nor refused');
 is($node->safe_psql('postgres', "SELECT string_agg(t, ', ' ORDER BY t) FROM other"), 'freed, frees', 'and none has gone on');
 
+# VACUUM frees space, unless it writes the table anew
+foreach ([ '', qr/^$/ ], [ '(FULL off)', qr/^$/ ], [ 'FULL', qr/53100:/ ], [ '(FULL, ANALYZE)', qr/53100:/ ])
+{
+	my ($options, $error) = @$_;
+	my $vacuum = session("VACUUM $options other;");
+
+	ok(ended($vacuum), "VACUUM $options is not held");
+	like($vacuum->{err}, $error, 'and refused if it is full');
+}
+
 # a superuser's, with what his statement does in the name of others
 is( ( $node->psql('postgres',
 			q{CREATE FUNCTION writes() RETURNS void LANGUAGE sql SECURITY DEFINER AS $$INSERT INTO other VALUES ('app')$$;

@@ -1,7 +1,7 @@
 
 # The room for WAL at its end.  A slot that comes on in one leap frees nothing before a checkpoint
 # has ended: until then the guard gives out no more than the room there is.  Nobody begins to write
-# with little of it, whatever else is behind.
+# with little of it, whatever else is behind; and when the slot is gone, somebody has to free it.
 
 use strict;
 use warnings;
@@ -33,12 +33,13 @@ max_wal_size = 1GB
 $node->safe_psql('postgres',
 	q{CREATE EXTENSION pg_calm_guard; SELECT pg_create_physical_replication_slot('behind', true)});
 
-# 14 of 64 segments are free; what the next checkpoint could free by itself is little
+# Those made for later are as good as free.  14 of 64 segments are; what the next checkpoint could free by itself is little
 $node->safe_psql(
 	'postgres', q{
 CREATE PROCEDURE fill(segments int) LANGUAGE plpgsql AS $$
 BEGIN
-	WHILE (SELECT count(*) < segments FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$') LOOP
+	WHILE (SELECT count(*) < segments FROM pg_ls_waldir()
+			WHERE name ~ '^[0-9A-F]{24}$' AND name <= pg_walfile_name(pg_current_wal_lsn())) LOOP
 		PERFORM txid_current(), pg_switch_wal();
 		COMMIT;
 	END LOOP;
@@ -115,5 +116,34 @@ like($error, qr/canceling statement due to statement timeout/, 'nobody begins to
 is($node->safe_psql('postgres', 'SELECT count(*) FROM filler'), '0', 'or has');
 
 kill 'CONT', $checkpointer;
+$node->safe_psql('postgres', "ALTER SYSTEM SET $_")
+  foreach 'pg_calm_guard.archive_backlog = 0', "pg_calm_guard.patience = '1s'", "archive_command = 'true'";
+$node->reload;
+
+# --- a slot that is dropped leaves as much as a leap does, and as little room
+
+ok( $node->poll_query_until(
+		'postgres', q{SELECT count(*) = 0 FROM pg_ls_archive_statusdir() WHERE name ~ 'ready$'}),
+	'the archive keeps nothing any more');
+# until a cycle of checkpoints was without pressure
+ok(wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return space('state') eq 'watched' }), 'there is room');
+$node->safe_psql('postgres', $_) foreach 'CALL fill(46)', 'CHECKPOINT', 'CALL fill(50)';
+ok(wait_for(sub { space("object = 'behind' AND state = 'pacing'") eq 'true' }), 'writers are held for a slot');
+kill 'STOP', $checkpointer;
+$node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('behind')});
+ok(wait_for(sub { space("object = 'checkpoint'") eq 'true' }), 'then a checkpoint is waited for');
+is(space("coalesce(allowed_rate, 'infinity') <= (value - value_limit + 1024 * 1024) / 2"),
+	'true', 'no more is given out than there is room for');
+kill 'CONT', $checkpointer;
+
+# --- and one that is while all are refused: nobody writes, and yet a checkpoint has to free it
+
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('behind', true)});
+$node->safe_psql('postgres', 'CALL fill(61)');
+$node->safe_psql('postgres', 'CHECKPOINT') foreach 1 .. 2;
+ok(wait_for(sub { space("object = 'behind' AND state = 'refusing'") eq 'true' }), 'writers are refused');
+$node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('behind')});
+ok(wait_for(sub { space("state <> 'refusing'") eq 'true' }), 'without the slot they are not');
 $node->stop('immediate');
 done_testing();

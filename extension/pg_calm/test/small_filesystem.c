@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * small_filesystem.c
- *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, less what
- *	  its segments take.  A look at it takes PG_CALM_SLOW_LOOK milliseconds, in which it waits.
+ *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, or as many
+ *	  as PG_CALM_FILESYSTEM_MB says, less what its segments take.  A look at it takes PG_CALM_SLOW_LOOK milliseconds, in which it waits.
  *	  With PG_CALM_SLOW_QUEUE one at archive_status takes so many milliseconds of a processor.
  *
  *-------------------------------------------------------------------------
@@ -44,6 +44,7 @@ statvfs(const char *path, struct statvfs *buffer)
 	DIR *directory;
 	struct dirent *entry;
 	unsigned long used = 0;
+	unsigned long segments = SEGMENTS;
 
 	if (result != 0 || strcmp(path, "pg_wal") != 0 || (directory = opendir(path)) == NULL)
 		return result;
@@ -53,7 +54,9 @@ statvfs(const char *path, struct statvfs *buffer)
 		used += strlen(entry->d_name) == 24;
 	closedir(directory);
 	buffer->f_frsize = SEGMENT_BYTES;
-	buffer->f_blocks = SEGMENTS;
-	buffer->f_bavail = used < SEGMENTS ? SEGMENTS - used : 0;
+	if (getenv("PG_CALM_FILESYSTEM_MB") != NULL)
+		segments = strtoul(getenv("PG_CALM_FILESYSTEM_MB"), NULL, 10);
+	buffer->f_blocks = segments;
+	buffer->f_bavail = used < segments ? segments - used : 0;
 	return result;
 }

@@ -96,7 +96,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm_guard.wal_space",
 		"Space that writers have to leave free in the filesystem of pg_wal.",
-		"They are slowed down before it is used up, and refused when it is. 0 switches that off, -1 takes 2% of the filesystem, but at least four WAL segments.",
+		"They are slowed down before it is used up, and refused when it is. 0 switches that off, -1 takes 2% of the filesystem or max_wal_size, whichever is less, but at least four WAL segments.",
 		&guard_wal_space, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_calm_guard.max_wal",
@@ -110,7 +110,7 @@ define_settings(void)
 		GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomStringVariable(
 		"pg_calm_guard.max_lag", "Lag of standbys at which writers are slowed down.",
-		"A list like 'near = 64MB, far* = 30s': patterns of application_name, the first one that fits counts, and an amount or a time. A single limit is for all.",
+		"A list like 'near = 64MB, far* = 30s': patterns of application_name, the first one that fits counts, and an amount or a time. A single limit, or that of '*', is for all standbys: what applies no WAL, as pg_receivewal, has to be named.",
 		&guard_max_lag, "", PGC_SIGHUP, 0, guard_check_max_lag, guard_assign_max_lag, NULL);
 	DefineCustomEnumVariable(
 		"pg_calm_guard.lag_position", "Position of a standby from which its lag is taken.",

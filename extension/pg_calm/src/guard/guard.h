@@ -187,8 +187,12 @@ extern bool guard_archive_queue(uint64 *bytes, uint64 *oldest, uint64 *now_ms);
 extern void guard_archive_look(uint64 insert, GuardReading *reading, uint64 now_ms);
 
 /* guard_forecast.c */
-extern void guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room,
-                           bool slows, uint64 now_ms);
+
+/* Segments that are kept when something is said to be behind at all: one is always under way */
+#define BEHIND_SEGMENTS 2
+
+extern void guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 kept,
+                           double room, bool slows, uint64 now_ms);
 
 /* guard_lag.c */
 typedef enum GuardLagPosition

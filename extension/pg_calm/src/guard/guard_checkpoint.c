@@ -210,5 +210,7 @@ guard_checkpoint_hurry(uint64 now_ms, bool at_once)
 		return;
 	requested_ms = now_ms;
 	hurried = phase != CHECKPOINT_NONE;
-	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | (at_once ? CALM_CHECKPOINT_FAST : 0));
+	/* forced: with all writers refused nothing is written, and CreateCheckPoint would skip it */
+	RequestCheckpoint(CHECKPOINT_CAUSE_XLOG | CHECKPOINT_FORCE |
+	                  (at_once ? CALM_CHECKPOINT_FAST : 0));
 }

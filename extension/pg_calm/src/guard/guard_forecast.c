@@ -35,9 +35,6 @@
 #define LASTS_SECONDS 300.0
 #define LASTS_SHARE 0.5
 
-/* Segments that are kept when something is said to be behind at all: one is always under way */
-#define BEHIND_SEGMENTS 2
-
 static const char *clock_time(TimestampTz time);
 
 /* As people read it; until the next call */
@@ -53,14 +50,13 @@ clock_time(TimestampTz time)
 
 /*
  * Fill in what is to come into the reading, and warn.  kept is how much WAL the keeper, "" if
- * there is none, has there for itself, room what is left for more, both in bytes; slows: writers
- * are slowed down for it, or would be.
+ * there is none, has there for itself, room what is left for more, both in bytes; another: it is
+ * elsewhere than that of the last look; slows: writers are slowed down for it, or would be.
  */
 void
-guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double room, bool slows,
-               uint64 now_ms)
+guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 kept, double room,
+               bool slows, uint64 now_ms)
 {
-	static char last_keeper[NAMEDATALEN] = "";
 	static uint64 last_ms = 0;
 	static uint64 last_kept = 0;
 	static double growth = 0;       /* bytes per second */
@@ -76,7 +72,7 @@ guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double ro
 		since = 0;
 	else if (since == 0)
 		since = now;
-	if (since == 0 || strcmp(keeper, last_keeper) != 0)
+	if (since == 0 || another)
 		growth = grown = 0;
 	else if (elapsed > 0)
 	{
@@ -85,7 +81,6 @@ guard_forecast(GuardReading *reading, const char *keeper, uint64 kept, double ro
 		growth += (((double) kept - (double) last_kept) / elapsed - growth) *
 		          Max(1 - exp(-elapsed / GROWTH_SECONDS), elapsed / grown);
 	}
-	strlcpy(last_keeper, keeper, sizeof(last_keeper));
 	last_ms = now_ms;
 	last_kept = kept;
 	left = growth > 0 ? Max(room, 0) / growth : INFINITY;

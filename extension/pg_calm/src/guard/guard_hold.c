@@ -35,7 +35,8 @@
  *
  * Who waits takes a ticket in a line that is served at the rate the guard
  * allows.  Large debts are paid in slices, so that a session which loaded a
- * gigabyte does not keep the others waiting until it has paid.
+ * gigabyte does not keep the others waiting until it has paid, and for no longer than the
+ * patience.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +48,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/storage.h"
 #include "base/base.h"
+#include "commands/defrem.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "guard.h"
@@ -115,6 +117,7 @@ static bool notifies(void);
 static void at_commit(XactEvent event, void *argument);
 static void after_transaction(ResourceReleasePhase phase, bool committed, bool top, void *argument);
 static bool writes(const QueryDesc *query);
+static bool rewrites(const VacuumStmt *vacuum);
 static bool frees_space(const Node *command);
 static bool writes_much(const Node *command);
 static void executor_start(QueryDesc *query, int flags);
@@ -347,6 +350,7 @@ static void
 hold(bool committed)
 {
 	GuardInput input = guard_shared->binding;
+	uint64 until_ms = monotonic_ms() + guard_patience;
 	long nap_ms;
 
 	memset(&waiting, 0, sizeof(waiting));
@@ -373,7 +377,9 @@ hold(bool committed)
 
 		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
 		{
-			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ?
+			/* who has paid for so long is let off, at whatever rate: others wait for his answer */
+			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ||
+			               monotonic_ms() >= until_ms ?
 			           0 :
 			           Max(debt - waiting.cost, 0);
 			memset(&waiting, 0, sizeof(waiting));
@@ -546,6 +552,23 @@ executor_run(CALM_EXECUTOR_RUN_ARGS)
 	PG_END_TRY();
 }
 
+/* Whether it is VACUUM FULL: that writes the table anew, and all of it as WAL */
+static bool
+rewrites(const VacuumStmt *vacuum)
+{
+	bool full = false;
+	ListCell *cell;
+
+	foreach (cell, vacuum->options)
+	{
+		DefElem *option = lfirst(cell);
+
+		if (strcmp(option->defname, "full") == 0)
+			full = defGetBoolean(option);
+	}
+	return full;
+}
+
 /*
  * Whether a command frees space, or others wait for the next step of its
  * session: these are never held, nor are their transactions when they are over.
@@ -556,6 +579,7 @@ frees_space(const Node *command)
 	switch (nodeTag(command))
 	{
 		case T_VacuumStmt:
+			return !rewrites((const VacuumStmt *) command);
 		case T_DropStmt:
 		case T_TruncateStmt:
 		case T_DropdbStmt:
@@ -580,6 +604,7 @@ writes_much(const Node *command)
 	{
 		case T_CopyStmt:
 			return ((const CopyStmt *) command)->is_from;
+		case T_VacuumStmt: /* unless it frees space */
 		case T_CreateTableAsStmt:
 		case T_RefreshMatViewStmt:
 		case T_IndexStmt:

@@ -314,6 +314,7 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		GuardReading candidate = *reading;
 		const LagLimit *limit;
 		XLogRecPtr position;
+		bool applies;
 		WalSndState state;
 		double part;
 		int pid;
@@ -321,6 +322,7 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		SpinLockAcquire(&walsender->mutex);
 		pid = walsender->pid;
 		state = walsender->state;
+		applies = walsender->apply != 0;
 		position = guard_lag_position == GUARD_LAG_REPLAY ? walsender->apply : walsender->flush;
 		SpinLockRelease(&walsender->mutex);
 
@@ -333,6 +335,9 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		/* no position: pg_basebackup and others that do not report one */
 		if (pid == 0 || position == 0 || state == WALSNDSTATE_STARTUP ||
 		    state == WALSNDSTATE_BACKUP || (limit = limit_of(standby->name)) == NULL)
+			continue;
+		/* nor what flushes whole segments, as backups and pg_receivewal do, unless it is meant */
+		if (!applies && strcmp(limit->pattern, "*") == 0)
 			continue;
 
 		guard_track(&standby->drain, position, now_ms);

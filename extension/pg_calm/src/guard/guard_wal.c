@@ -25,10 +25,14 @@
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 
-/* Part of the filesystem, and number of segments, kept free by default */
+/*
+ * Part of the filesystem, up to max_wal_size, and number of segments, kept free by default; and
+ * segments kept in any case: the next one is made whole, and a checkpoint makes one ahead
+ */
 #define RESERVE_SHARE 0.02
 #define RESERVE_MAX_SHARE 0.25
 #define RESERVE_SEGMENTS 4
+#define RESERVE_LEAST_SEGMENTS 2
 
 /* Checkpoints are helped, and writers paced, when so much of the space is WAL of one cycle */
 #define CYCLE_SHARE 0.25
@@ -67,7 +71,8 @@ typedef struct WalPressure
 
 static bool read_files(uint64 insert, WalFiles *files);
 static uint64 read_completed_redo(void);
-static uint64 retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms);
+static uint64
+retained_from(uint64 insert, uint64 redo, double room, uint64 *kept, char *name, uint64 *now_ms);
 static void look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
                           GuardReading *reading, uint64 now_ms);
 static double checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pressure,
@@ -144,12 +149,13 @@ read_completed_redo(void)
 /*
  * From where on WAL is kept for something other than crash recovery, and what
  * that is: the slot, the summarizer of WAL (17+) or the archive that is furthest behind (xlog.c,
- * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  The summarizer ends each file of its
- * own at a redo point: it is behind when it has not reached the last.  now_ms becomes the moment as
- * of which that holds.
+ * KeepLogSeg; XLogArchiveCheckDone).  insert if nothing is.  Not a slot that loses its WAL before the
+ * room is used up: kept becomes that from where on WAL stays all the same.  The summarizer ends each
+ * file of its own at a redo point: it is behind when it has not reached the last.  now_ms becomes the
+ * moment as of which that holds.
  */
 static uint64
-retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
+retained_from(uint64 insert, uint64 redo, double room, uint64 *kept, char *name, uint64 *now_ms)
 {
 	uint64 from = insert;
 	uint64 look_ms = *now_ms;
@@ -175,9 +181,17 @@ retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 	}
 	LWLockRelease(ReplicationSlotControlLock);
 	/* it is not kept for long that is further behind than this: lost, not full */
-	if (max_slot_wal_keep_size_mb >= 0 && from < insert &&
-	    insert - from > (uint64) max_slot_wal_keep_size_mb * 1024 * 1024)
-		from = insert - (uint64) max_slot_wal_keep_size_mb * 1024 * 1024;
+	if (max_slot_wal_keep_size_mb >= 0)
+		from = Max(from, insert - Min(insert, (uint64) max_slot_wal_keep_size_mb * 1024 * 1024));
+	*kept = from;
+	/* which checkpoints see to, when there has been so much more */
+	if (max_slot_wal_keep_size_mb >= 0 &&
+	    ((double) max_slot_wal_keep_size_mb + max_wal_size_mb) * 1024 * 1024 <=
+	        room + (double) (insert - from))
+	{
+		from = insert;
+		name[0] = '\0';
+	}
 
 #if PG_VERSION_NUM >= 170000
 	if (summarize_wal)
@@ -203,6 +217,7 @@ retained_from(uint64 insert, uint64 redo, char *name, uint64 *now_ms)
 		*now_ms = look_ms;
 		strlcpy(name, "archive", NAMEDATALEN);
 	}
+	*kept = Min(*kept, from);
 	return from;
 }
 
@@ -216,6 +231,9 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
                 uint64 now_ms)
 {
 	double whole = wal->cycle + wal->room + wal->freed;
+	/* a keeper that went leaves more than half, of which nothing is free yet */
+	double budget = Min(whole / 2, wal->cycle + wal->room);
+	bool large = wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size);
 
 	if (pressure->redo != redo)
 	{
@@ -224,15 +242,14 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 		pressure->redo = redo;
 	}
 	/* a checkpoint that runs has WAL of the cycle before it to free as well */
-	if (wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size) ||
-	    (running && wal->room < Max(whole, 0) * ROOM_SHARE))
+	if (large || ((running || wal->freed > whole / 2) && wal->room < Max(whole, 0) * ROOM_SHARE))
 	{
 		pressure->now = pressure->next = true;
-		if (!running || !guard_checkpoint_keeps_up(wal->cycle, whole / 2))
+		if (running ? !guard_checkpoint_keeps_up(wal->cycle, budget) : large)
 			guard_checkpoint_hurry(now_ms, running);
 	}
 	if (wal->room > 0 &&
-	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, whole / 2))))
+	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, budget))))
 		return INFINITY;
 	return guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
 }
@@ -249,25 +266,28 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static uint64 removed_ms = 0; /* when a checkpoint may last have removed files */
 	char name[NAMEDATALEN] = "";
 	uint64 from_ms = now_ms;
-	uint64 from = retained_from(insert, redo, name, &from_ms);
+	uint64 from;
 	uint64 kept;
 	double reserve;
 	bool retained;
+	bool another; /* keeps WAL than did at the last look */
 	GuardWal wal;
 
 	if (guard_wal_space < 0)
-		reserve = Min(
-			Max(files->total_bytes * RESERVE_SHARE, (double) RESERVE_SEGMENTS * wal_segment_size),
-			files->total_bytes * RESERVE_MAX_SHARE);
+		reserve = Min(Max(Min(files->total_bytes * RESERVE_SHARE, max_wal_size_mb * 1024.0 * 1024),
+		                  (double) RESERVE_SEGMENTS * wal_segment_size),
+		              files->total_bytes * RESERVE_MAX_SHARE);
 	else
-		reserve = (double) guard_wal_space * 1024 * 1024;
+		reserve = Max(guard_wal_space * 1024.0 * 1024,
+		              (double) RESERVE_LEAST_SEGMENTS * wal_segment_size);
 
-	kept = Min(from, redo);
-	if (wal_keep_size_mb > 0)
-		kept = Min(kept, insert - Min(insert, (uint64) wal_keep_size_mb * 1024 * 1024));
 	wal.cycle = insert - redo;
 	wal.room = (double) files->free_bytes + files->ahead_bytes + wal_segment_size -
 	           insert % wal_segment_size - reserve;
+	from = retained_from(insert, redo, wal.room, &kept, name, &from_ms);
+	kept = Min(kept, redo);
+	if (wal_keep_size_mb > 0)
+		kept = Min(kept, insert - Min(insert, (uint64) wal_keep_size_mb * 1024 * 1024));
 	wal.freed = kept > files->oldest ? kept - files->oldest : 0;
 
 	reading->value = files->free_bytes + files->ahead_bytes;
@@ -287,14 +307,15 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		guard_checkpoint_hurry(now_ms, true);
 	strlcpy(reading->object, "checkpoint", sizeof(reading->object));
 
-	if (strcmp(name, retained_by) != 0)
-	{
+	/* two that go past each other are as one */
+	another = strcmp(name, retained_by) != 0 && fabs((double) from - (double) retainer.position) >
+	                                                (double) BEHIND_SEGMENTS * wal_segment_size;
+	if (another)
 		memset(&retainer, 0, sizeof(retainer));
-		strlcpy(retained_by, name, sizeof(retained_by));
-	}
+	strlcpy(retained_by, name, sizeof(retained_by));
 	guard_track(&retainer, from, from_ms);
-	guard_forecast(reading, name, insert - from, (double) files->free_bytes + files->ahead_bytes,
-	               retained, now_ms);
+	guard_forecast(reading, name, another, insert - from,
+	               (double) files->free_bytes + files->ahead_bytes, retained, now_ms);
 	if (retained)
 	{
 		double rate =
