@@ -37,7 +37,8 @@
  * last as long as the last one, and beyond that half as long again as it has.
  *
  * As long as a checkpoint keeps up with its schedule and the schedule's end fits into B/2, and
- * into c + R where a slot that went left most of B to be freed, there is no limit.  If it does not fit, the guard makes it hurry (RequestCheckpoint), and asks for
+ * into c + R where a slot that went left most of B to be freed, there is no limit.  If it does
+ * not fit, the guard makes it hurry (RequestCheckpoint), and asks for
  * one when a quarter of B is WAL of one cycle.  Only from there on are writers paced.  WAL that
  * a slot or the archive retains is not freed by checkpoints: if the room is less than that, the
  * rate is that at which its retainer comes on, and what has the room last for 15 minutes; R / 2 s
