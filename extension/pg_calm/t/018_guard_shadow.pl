@@ -82,7 +82,12 @@ ok( wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return wal_space(
 $node->safe_psql('postgres', "ALTER SYSTEM SET $_")
   foreach 'pg_calm_guard.mode = shadow', "max_slot_wal_keep_size = '34MB'", "max_wal_size = '4MB'";
 $node->reload;
-ok(wait_for(sub { $node->safe_psql('postgres', 'CHECKPOINT'); return wal_space('value > 50 * 1024 * 1024') eq 'true' }, 120),
+ok( wait_for(
+		sub {
+			$node->safe_psql('postgres', 'CHECKPOINT');
+			return wal_space('value > 50 * 1024 * 1024') eq 'true';
+		},
+		120),
 	'there is room again');
 ok(wait_for(sub { wal_space('state') eq 'watched' }), 'and nothing to wait for');
 my $offset = -s $node->logfile;
