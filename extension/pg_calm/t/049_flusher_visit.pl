@@ -1,6 +1,6 @@
 
-# When the kernel's flusher has written what waited for the worker, the worker pauses: what it
-# wrote now the flusher would find, and stay for longer.
+# When the kernel's flusher has written what waited for the worker, the worker hurries: what it
+# flushes now the flusher does not find, page by page.
 
 use strict;
 use warnings;
@@ -52,9 +52,9 @@ sub age
 	return wait_for(sub { status_of($node)->{unflushed_pages} == 0 });
 }
 
-sub pauses
+sub hurries
 {
-	return scalar(() = slurp_file($node->logfile) =~ /kernel's flusher has written \d+ pages that waited: the worker pauses/g);
+	return scalar(() = slurp_file($node->logfile) =~ /kernel's flusher has written \d+ pages that waited: the worker hurries/g);
 }
 
 ok(dirty(), 'pages wait');
@@ -62,7 +62,7 @@ ok(age(), 'and are flushed') or die;
 # more than a look
 usleep(1_000_000);
 # on a busy host the kernel may have
-my $before = pauses();
+my $before = hurries();
 ok($before == 0 || status_of($node)->{kernel_flushed_pages} > 0, 'nobody else has written them');
 
 ok(dirty(), 'pages wait');
@@ -71,7 +71,7 @@ open my $file, '+<', $path or die "could not open $path: $!";
 $file->sync or die "could not sync $path: $!";
 close $file;
 ok(age(), 'they are written by somebody else, and forgotten') or die;
-ok(wait_for(sub { pauses() > $before }, 10), 'the worker pauses at its next look');
+ok(wait_for(sub { hurries() > $before }, 10), 'the worker hurries from its next look on');
 cmp_ok(status_of($node)->{kernel_flushed_pages}, '>', 1000, 'and counts them');
 
 $node->stop;

@@ -124,7 +124,7 @@ test_share(void)
 	use(0, 30000, 0);
 	near(output.share.write_iops, 900, "three tenths are the worker's");
 	near(output.share.write_bytes, 37.5 * MIB, "of bytes as well");
-	input.wal_waits = true;
+	input.hurries = true;
 	use(0, 30000, 0);
 	near(output.share.write_iops, 1800, "six while WAL waits for the checkpoint to end");
 

@@ -68,7 +68,7 @@
 
 /*
  * The kernel's flusher: the part of what the device takes in a look that it has written of what
- * was marked, if it is at work; for how long it is waited for at most, that of a full pool
+ * was marked, if it is at work; for how long the worker hurries at most, that of a full pool
  * (FULL_SECONDS); and the part of all time
  */
 #define FOUND_PART 0.1
@@ -207,7 +207,7 @@ stretched(uint32 interval_ms)
 static PoolDue
 what_is_due(void)
 {
-	PoolDue due = {.all = control.too_much,
+	PoolDue due = {.all = control.too_much || visited,
 	               .older_ms = (uint64) CheckPointTimeout * 1000 / 2,
 	               .drained = pg_atomic_read_u32(&calm_shared->draining),
 	               .before_ms = pg_atomic_read_u64(&calm_shared->drain_before_ms)};
@@ -221,10 +221,11 @@ what_is_due(void)
 
 /*
  * Whether the kernel's flusher is at work in our files, as it is each 30 s.  It goes through a
- * file page by page as long as it finds dirty ones: what is written, cleaned and filled ahead
- * of it makes its visit longer, and each of these pages an operation.  So until it has gone,
- * as the volume's use tells, the worker pauses and a checkpoint's writes are held.  Where it is
- * there all the time it must not be left alone: what it writes scattered we would merge.
+ * file page by page as long as it finds dirty ones, each of them an operation: what is written and
+ * cleaned ahead of it makes its visit longer; what the worker flushes there, merged, shorter.  So
+ * until it has gone, as the volume's use tells, the worker flushes all that waits, with its largest
+ * share, nothing is cleaned, and a checkpoint's writes are held.  Not for long: it may be there
+ * all the time.
  */
 static bool
 flusher_visits(uint64 now_ms)
@@ -245,7 +246,7 @@ flusher_visits(uint64 now_ms)
 		return visited && control.all_operations >= given_caps.all_iops * FULL_PART;
 	if (!visited)
 		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
-		                                 " pages that waited: the worker pauses",
+		                                 " pages that waited: the worker hurries",
 		                                 found)));
 	return true;
 }
@@ -265,17 +266,17 @@ wal_flushes_here(void)
 static void
 control_flushing(uint64 now_ms)
 {
-	ControllerInput input = {.now_ms = now_ms,
-	                         .caps = own_caps,
-	                         .flusher = flusher,
-	                         .own_operations = flush_started.operations,
-	                         .own_bytes = flush_started.bytes,
-	                         .wal_flushes = wal_flushes_here(),
-	                         .wal_flush_us =
-	                             pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
-	                         .unflushed = page_map_unflushed(calm_page_map),
-	                         .flush_rate = flush_rate,
-	                         .wal_waits = (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
+	ControllerInput input = {
+		.now_ms = now_ms,
+		.caps = own_caps,
+		.flusher = flusher,
+		.own_operations = flush_started.operations,
+		.own_bytes = flush_started.bytes,
+		.wal_flushes = wal_flushes_here(),
+		.wal_flush_us = pg_atomic_read_u64(&calm_shared->counters.wal_flush_us),
+		.unflushed = page_map_unflushed(calm_page_map),
+		.flush_rate = flush_rate,
+		.hurries = visited || (checkpointer_requests() & CHECKPOINT_CAUSE_XLOG) != 0};
 	double seconds;
 	double bytes;
 	double operations;
@@ -303,7 +304,7 @@ control_flushing(uint64 now_ms)
 	flush_policy.dry_run =
 		calm_mode != CALM_MODE_ON || !enableFsync || pg_atomic_read_u32(&calm_shared->capped) == 0;
 	flush_policy.caps = control.share;
-	flush_policy.cleans = control.gap > 0;
+	flush_policy.cleans = control.gap > 0 && !visited;
 	flush_policy.max_gap = flush_policy.bridges ? control.gap : 0;
 	/* without anybody to share with there is no pacing but by what is in flight */
 	flush_policy.paced = control.paced || sharing.members > 1;
@@ -378,8 +379,7 @@ work(uint64 now_ms)
 		next_look_ms = look() + stretched(CALM_LOOK_MS);
 	latency_probe_tick(asks_for_reads && flush_policy.paced && calm_flushes(), now_ms);
 
-	begins = calm_mode != CALM_MODE_OFF && flush_refused == NULL && !flush_policy.rests &&
-	         (draining || !visited);
+	begins = calm_mode != CALM_MODE_OFF && flush_refused == NULL && !flush_policy.rests;
 	/* what is under way is finished in any mode */
 	if (!flush_advance())
 		return !flush_policy.rests;

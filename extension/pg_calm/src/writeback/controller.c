@@ -49,7 +49,7 @@
  *				folios, ours and others'.
  * HOST_PART	part of what wakes it on the host from which all is flushed.
  * LEAST_SHARE	the worker's part of a device that others use, with nothing beyond the limit.
- * MOST_SHARE	the same with the pool full, or with WAL waiting for the checkpoint to end.
+ * MOST_SHARE	the same with the pool full, or in a hurry.
  * BYTES_SHARE	the same of bytes without gaps: a page has 8 kB, its compressed image in WAL half.
  * GAP_USED	part of one of the limits that has to be used for gaps to follow it.
  * GAP_MS	in which the longest gap is halved where twice as many bytes are used as operations.
@@ -264,7 +264,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 
 	if (!output->paced)
 		return;
-	excess = input->wal_waits ? 1 :
+	excess = input->hurries ? 1 :
 	                            Min(Max((double) unflushed - output->limit, 0) /
 	                                    (double) (output->full - output->limit),
 	                                1);

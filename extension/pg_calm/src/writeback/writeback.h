@@ -125,7 +125,7 @@ typedef struct ControllerInput
 	uint64 unflushed;      /* marked pages */
 	double flush_rate;     /* at which the device takes them, scattered as they are;
 	                             INFINITY: not known */
-	bool wal_waits;        /* WAL has asked for the next checkpoint before this one has ended */
+	bool hurries;          /* WAL waits for this checkpoint to end, or the flusher would be worse */
 } ControllerInput;
 
 /* What follows from it */
