@@ -60,7 +60,10 @@ device_bound(DeviceNumber device, const char *name, double otherwise)
 	char path[80];
 	uint64 value;
 
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", device.major, device.minor, name);
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s_fine", device.major, device.minor, name);
+	if (read_number(path, &value))
+		return Min(value, 1000000) / 1e6;
+	path[strlen(path) - strlen("_fine")] = '\0'; /* before Linux 6.2 */
 	if (read_number(path, &value))
 		return Min(value, 100) / 100.0;
 	return otherwise;

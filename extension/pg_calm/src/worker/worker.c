@@ -224,8 +224,7 @@ what_is_due(void)
  * file page by page as long as it finds dirty ones, each of them an operation: what is written and
  * cleaned ahead of it makes its visit longer; what the worker flushes there, merged, shorter.  So
  * until it has gone, as the volume's use tells, the worker flushes all that waits, with its largest
- * share, nothing is cleaned, and a checkpoint's writes are held.  Not for long: it may be there
- * all the time.
+ * share, nothing is cleaned, and a checkpoint's writes are held; for a part of all time at most.
  */
 static bool
 flusher_visits(uint64 now_ms)

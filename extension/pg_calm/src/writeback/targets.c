@@ -99,11 +99,10 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 	uint32 first;
 	uint32 blocks;
 	uint32 written;
+	double more = Max(seconds - last, 0) - PART * calm_stop_target;
 
 	if (stop->counted || isnan(seconds))
 	{
-		double more = Max(seconds - last, 0) - PART * calm_stop_target;
-
 		excess = seconds > 0 ? stop->pages * (1 + more / seconds) : 0;
 		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
