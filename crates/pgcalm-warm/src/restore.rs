@@ -206,25 +206,28 @@ impl<'t> Reader<'_, 't> {
     fn reserve(&self, extent: &Extent, blocks: &Blocks) -> anyhow::Result<Option<usize>> {
         let mut turns = self.turns();
         let is_there = extent.wanted.saturating_sub(blocks.missing);
+        turns.report.already_bytes += is_there;
         turns.already += is_there;
-        if blocks.missing > 0 {
+        // What was taken before the end is hotter than what ended it, and is read if it fits.
+        let mut fits = blocks.missing > 0 && !(self.stop)();
+        if fits {
             if turns.already > 0 {
                 turns.already = 0;
-                turns.left = self.room.left(turns.report.read_bytes, turns.report.already_bytes + is_there)?;
+                turns.left = self.room.left(turns.report.read_bytes, turns.report.already_bytes)?;
             }
             if self.limit.is_some_and(|limit| turns.report.read_bytes + blocks.cold > limit) {
+                fits = false;
                 turns.end(End::Limit);
             } else if turns.left.bytes < blocks.cold {
+                fits = false;
                 turns.report.memory_limit = turns.left.limit.as_ref().map(|file| file.display().to_string());
                 turns.end(End::Memory);
             }
         }
-        if turns.ended || blocks.missing == 0 {
+        if !fits {
             turns.reading -= 1;
-            turns.report.already_bytes += is_there;
             return Ok(None);
         }
-        turns.report.already_bytes += is_there;
         turns.report.read_bytes += blocks.cold;
         turns.report.warmed_bytes += blocks.missing;
         turns.left.bytes -= blocks.cold;

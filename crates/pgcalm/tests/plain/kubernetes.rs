@@ -81,8 +81,8 @@ fn verbs_and_options_are_there() {
 fn the_grace_period_is_longer_than_both_times_of_ready_to_stop() {
     let text = manifest("statefulset");
     let seconds = text.split("terminationGracePeriodSeconds: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
-    assert!(text.contains("--within, 10s, --timeout, 5min"));
-    assert!(seconds.parse::<u32>().unwrap() > 5 * 60 + 10, "{seconds}");
+    assert!(text.contains("--within, 10s, --timeout, 10min"));
+    assert!(seconds.parse::<u32>().unwrap() > 10 * 60 + 10, "{seconds}");
 }
 
 #[test]
