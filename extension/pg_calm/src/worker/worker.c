@@ -68,12 +68,10 @@
 
 /*
  * The kernel's flusher: the part of what the device takes in a look that it has written of what
- * was marked, if it is at work; for how long the worker hurries at most, that of a full pool
- * (FULL_SECONDS); and the part of all time
+ * was marked, if it is at work; and for how long after that it is taken to be
  */
 #define FOUND_PART 0.1
-#define VISIT_MS 3000.0
-#define VISITED_PART 0.1
+#define VISIT_MS 1000
 
 PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
 
@@ -223,31 +221,30 @@ what_is_due(void)
  * Whether the kernel's flusher is at work in our files, as it is each 30 s.  It goes through a
  * file page by page as long as it finds dirty ones, each of them an operation: what is written and
  * cleaned ahead of it makes its visit longer; what the worker flushes there, merged, shorter.  So
- * until it has gone, as the volume's use tells, the worker flushes all that waits, with its largest
- * share, nothing is cleaned, and a checkpoint's writes are held; for a part of all time at most.
+ * until it has gone the worker flushes all that waits, with its largest share, nothing is cleaned,
+ * and a checkpoint's writes are held.
  */
 static bool
 flusher_visits(uint64 now_ms)
 {
 	static uint64 last_found = 0;
 	static uint64 last_ms = 0;
-	static double left_ms = VISIT_MS;
-	uint64 found = flush_started.found_written - last_found;
-	double elapsed_ms = (double) (now_ms - last_ms);
+	static uint64 until_ms = 0;
+	double found = (double) (flush_started.found_written - last_found);
+	double takes =
+		Min(given_caps.all_iops, given_caps.write_iops) * (double) (now_ms - last_ms) / 1000;
 
 	last_found = flush_started.found_written;
 	last_ms = now_ms;
-	left_ms = visited ? left_ms - elapsed_ms : Min(left_ms + elapsed_ms * VISITED_PART, VISIT_MS);
-	if (!control.paced || left_ms <= 0)
-		return false;
-	if (found <= Min(given_caps.all_iops, given_caps.write_iops) * Min(elapsed_ms, VISIT_MS) /
-	                 1000 * FOUND_PART)
-		return visited && control.all_operations >= given_caps.all_iops * FULL_PART;
-	if (!visited)
-		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written " UINT64_FORMAT
-		                                 " pages that waited: the worker hurries",
-		                                 found)));
-	return true;
+	if (found > takes * FOUND_PART)
+	{
+		if (!visited)
+			ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written %.0f pages "
+			                                 "that waited: the worker hurries",
+			                                 found)));
+		until_ms = now_ms + VISIT_MS;
+	}
+	return control.paced && now_ms < until_ms;
 }
 
 /* Of WAL, if it is on the device of the data, of which they tell how busy it is */
