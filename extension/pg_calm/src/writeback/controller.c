@@ -265,9 +265,9 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 	if (!output->paced)
 		return;
 	excess = input->hurries ? 1 :
-	                            Min(Max((double) unflushed - output->limit, 0) /
-	                                    (double) (output->full - output->limit),
-	                                1);
+	                          Min(Max((double) unflushed - output->limit, 0) /
+	                                  (double) (output->full - output->limit),
+	                              1);
 	least = LEAST_SHARE + (MOST_SHARE - LEAST_SHARE) * excess;
 	/* WAL draws on limits for writes as well */
 	output->share.write_iops = Min(left(caps->write_iops, writes.operations, least),
