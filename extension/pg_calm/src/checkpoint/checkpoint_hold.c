@@ -26,10 +26,7 @@
 #include "postmaster/bgwriter.h"
 #include "storage/latch.h"
 
-/*
- * Part of the rate at which the device takes what is unflushed that is left to a held checkpoint,
- * at least; a late one has all of it, to which stock's hints hold it as well
- */
+/* Part of the device's rate that is left to a held checkpoint, at least; a late one has all */
 #define LEAST_RATE (1.0 / 16)
 /* Times pg_calm.drain_timeout that it is held in all: limits may have been told too low */
 #define MOST_TIMEOUTS 4

@@ -67,11 +67,12 @@
 #define FULL_PART 0.7
 
 /*
- * The kernel's flusher: the part of what the device takes in a look that it has written of what
- * was marked, if it is at work; and for how long after that it is taken to be
+ * The kernel's flusher is at work if it has written so large a part of what the device takes of
+ * what was marked; or something in so long a time, and others make so large a part of all writes
  */
 #define FOUND_PART 0.1
-#define VISIT_MS 1000
+#define FOUND_MS 5000
+#define OTHERS_PART 0.3
 
 PGDLLEXPORT void pg_calm_writeback_main(Datum argument);
 
@@ -217,6 +218,17 @@ what_is_due(void)
 	return due;
 }
 
+/* Of WAL, if it is on the device of the data, of which they tell how busy it is */
+static uint64
+wal_flushes_here(void)
+{
+	struct stat wal;
+
+	if (stat(XLOGDIR, &wal) == 0 && wal.st_dev != calm_shared->device)
+		return 0;
+	return pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
+}
+
 /*
  * Whether the kernel's flusher is at work in our files, as it is each 30 s.  It goes through a
  * file page by page as long as it finds dirty ones, each of them an operation: what is written and
@@ -228,34 +240,26 @@ static bool
 flusher_visits(uint64 now_ms)
 {
 	static uint64 last_found = 0;
+	static uint64 last_flushes = 0;
 	static uint64 last_ms = 0;
-	static uint64 until_ms = 0;
+	static uint64 found_ms = 0;
+	double seconds = (double) (now_ms - last_ms) / 1000;
+	double takes = Min(given_caps.all_iops, given_caps.write_iops) * seconds;
 	double found = (double) (flush_started.found_written - last_found);
-	double takes =
-		Min(given_caps.all_iops, given_caps.write_iops) * (double) (now_ms - last_ms) / 1000;
+	uint64 flushes = wal_flushes_here();
+	double others = control.other_writes * seconds - (double) (flushes - last_flushes);
 
 	last_found = flush_started.found_written;
+	last_flushes = flushes;
 	last_ms = now_ms;
-	if (found > takes * FOUND_PART)
-	{
-		if (!visited)
-			ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher has written %.0f pages "
-			                                 "that waited: the worker hurries",
-			                                 found)));
-		until_ms = now_ms + VISIT_MS;
-	}
-	return control.paced && now_ms < until_ms;
-}
-
-/* Of WAL, if it is on the device of the data, of which they tell how busy it is */
-static uint64
-wal_flushes_here(void)
-{
-	struct stat wal;
-
-	if (stat(XLOGDIR, &wal) == 0 && wal.st_dev != calm_shared->device)
-		return 0;
-	return pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
+	if (found > 0)
+		found_ms = now_ms;
+	if (!control.paced || (found <= takes * FOUND_PART &&
+	                       (now_ms >= found_ms + FOUND_MS || others <= takes * OTHERS_PART)))
+		return false;
+	if (!visited)
+		ereport(DEBUG1, (errmsg_internal("pg_calm: the kernel's flusher is at work")));
+	return true;
 }
 
 /* What follows from the state of the device and of the pool, to the policy of flushing and to the checkpointer */

@@ -242,6 +242,7 @@ controller_follow(const ControllerInput *input, ControllerOutput *output)
 		output->all_operations = operations * 1000 / elapsed;
 		output->all_bytes = bytes * 1000 / elapsed;
 		output->reads = (requests - write_requests) * 1000 / elapsed;
+		output->other_writes = (write_operations - own_operations) * 1000 / elapsed;
 	}
 	else if (gap < 0)
 		gap = even_gap(caps);

@@ -141,6 +141,7 @@ typedef struct ControllerOutput
 	uint32 gap;       /* longest gap between dirty pages to fill, in blocks */
 	double all_operations; /* per second that the device makes */
 	double reads;          /* of these */
+	double other_writes;   /* of these that the worker does not make, flushes of WAL included */
 	double all_bytes;      /* per second */
 } ControllerOutput;
 
