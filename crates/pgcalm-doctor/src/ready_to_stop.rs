@@ -22,7 +22,7 @@ use crate::{estimate, words};
 
 /// Between looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// And of what one took.
+/// And so many times what one took.
 const LOOK_PART: u32 = 20;
 /// Between lines of progress.
 const SAY: Duration = Duration::from_secs(2);

@@ -33,7 +33,8 @@ max_wal_size = 1GB
 $node->safe_psql('postgres',
 	q{CREATE EXTENSION pg_calm_guard; SELECT pg_create_physical_replication_slot('behind', true)});
 
-# Those made for later are as good as free.  14 of 64 segments are; what the next checkpoint could free by itself is little
+# Those made for later are as good as free.  14 of 64 segments are; what the next checkpoint could
+# free by itself is little
 $node->safe_psql(
 	'postgres', q{
 CREATE PROCEDURE fill(segments int) LANGUAGE plpgsql AS $$

@@ -2,7 +2,8 @@
  *
  * small_filesystem.c
  *	  Preloaded by a test: the filesystem of pg_wal looks to have 64 MB, or as many
- *	  as PG_CALM_FILESYSTEM_MB says, less what its segments take.  A look at it takes PG_CALM_SLOW_LOOK milliseconds, in which it waits.
+ *	  as PG_CALM_FILESYSTEM_MB says, less what its segments take.  A look at it takes
+ *	  PG_CALM_SLOW_LOOK milliseconds, in which it waits.
  *	  With PG_CALM_SLOW_QUEUE one at archive_status takes so many milliseconds of a processor.
  *
  *-------------------------------------------------------------------------
