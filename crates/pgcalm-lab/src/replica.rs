@@ -30,8 +30,8 @@ use crate::replica::report as model;
 use crate::replica::side::{Base, Devices};
 use crate::scenarios::Help;
 use crate::server::settings;
-use crate::shell;
 use crate::stage::{Needs, Stage};
+use crate::{shell, tool};
 
 pub use case::{CASES, Case};
 pub use options::Options;
@@ -78,8 +78,8 @@ pub fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<model::Re
     let needed = 2 * options::DATA_SIZE.bytes() + wal_devices * options.wal_size.bytes();
     stage.dir.need_space(needed, "a smaller --wal-size")?;
     // This very program, which lies where the servers' user may have no access.
-    let own = std::env::current_exe().context("find this program")?;
-    let wal_restore = stage.library(&own, "pgcalm").with_context(|| format!("copy {}", own.display()))?;
+    let own = tool::this_program()?;
+    let wal_restore = stage.library(own, "pgcalm").with_context(|| format!("copy {}", own.display()))?;
     let capper = Capper::of(&stage.journal, options.common.volume.as_ref())?;
     stage.progress.note("making devices");
     let surroundings = Surroundings {

@@ -1,7 +1,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -24,6 +25,17 @@ const PACKAGES: [(&str, &str); 11] = [
     ("strace", "strace"),
     ("tc", "iproute2"),
 ];
+
+/// This very program's path, as it was before this process made mounts of its own: in a chroot the kernel names it from
+/// the host's root afterwards, where nothing is.
+pub(crate) fn this_program() -> anyhow::Result<&'static Path> {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = PATH.get() {
+        return Ok(path);
+    }
+    let path = std::env::current_exe().context("find the program of this process")?;
+    Ok(PATH.get_or_init(|| path))
+}
 
 /// A command for `program` that shares neither terminal nor environment settings of PostgreSQL with us.
 ///

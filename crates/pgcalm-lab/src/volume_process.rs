@@ -47,7 +47,7 @@ struct Lines {
 impl VolumeProcess {
     /// Puts a volume on `image`; its limits are off. `directory` is for the process, and where its one file appears.
     pub fn start(journal: &Journal, volume: &Volume, image: &Path, directory: &Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("find the program of this process")?;
+        let program = tool::this_program()?;
         let mountpoint = directory.join("mount");
         let directory_undo = journal.note(Change::Directory { path: directory.to_path_buf() })?;
         std::fs::create_dir_all(&mountpoint).with_context(|| format!("create {}", mountpoint.display()))?;

@@ -43,7 +43,7 @@ pub(crate) fn warm_in(
         return Ok(());
     }
     progress.status("reading the table");
-    let program = std::env::current_exe().context("find the program of this process")?;
+    let program = tool::this_program()?;
     tool::run(
         tool::command(program).args(["lab", VERB, "--how", how.name(), "--members"]).arg(group.members()).arg(data),
         interrupt,

@@ -278,7 +278,7 @@ impl Play<'_> {
         let Arena { contest, stage, .. } = *self.arena;
         stage.progress.note(&format!("{label}: ready-to-stop"));
         let (directory, port) = self.scene.server.address();
-        let program = std::env::current_exe().context("find the program of this process")?;
+        let program = tool::this_program()?;
         let mut command = tool::command(program);
         command.args(["ready-to-stop", "--within", "10s", "--timeout", "5min", "--json"]).arg("--connect");
         command.arg(format!("host={} port={port} user=postgres dbname=postgres", directory.display()));

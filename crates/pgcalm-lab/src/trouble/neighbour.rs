@@ -76,7 +76,7 @@ fn told(verb: &str, line: &str) -> Option<String> {
 }
 
 fn start(ground: &Ground<'_>, how: How) -> anyhow::Result<Start> {
-    let program = std::env::current_exe().context("find the program of this process")?;
+    let program = tool::this_program()?;
     let mut command = tool::command(program);
     command.args(["lab", VERB, "--how", how.name()]).arg(ground.volume.join(how.name())).current_dir(ground.directory);
     Ok(Start::of(command))
