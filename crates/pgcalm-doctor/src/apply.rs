@@ -47,7 +47,8 @@ pub fn plan(root: &HostRoot, changes: Vec<Change>, connection: Option<&mut Conne
 
 /// Makes the changes, each noted in the state before it is made.
 ///
-/// Fails at the first that can't be made; those before it stay, and [`undo`](crate::undo::undo) takes them back.
+/// One that can't be made does not keep the others from it: fails in the end with the first such error. What is made
+/// stays, and [`undo`](crate::undo::undo) takes it back.
 pub fn apply(
     root: &HostRoot,
     directory: &Path,
@@ -57,7 +58,7 @@ pub fn apply(
     let mut state = State::open(directory)?;
     let boot_id = kernel_release::boot_id(root)?;
     let mut expected = Vec::new();
-    for change in changes {
+    let mut make = |change: &Change| {
         let to = change.to.as_deref().with_context(|| format!("{} is to be changed to nothing", change.name))?;
         match change.target {
             Target::Kernel => {
@@ -95,9 +96,13 @@ pub fn apply(
                 expected.push((change.name.clone(), to.to_string()));
             }
         }
-    }
-    match connection {
+        Ok(())
+    };
+    // In that order: all are tried.
+    let made: Vec<anyhow::Result<()>> = changes.iter().map(&mut make).collect();
+    let reloaded = match connection {
         Some(connection) if !expected.is_empty() => alter_system::reload(&mut connection.client, &expected),
         _ => Ok(()),
-    }
+    };
+    made.into_iter().collect::<anyhow::Result<()>>().and(reloaded)
 }

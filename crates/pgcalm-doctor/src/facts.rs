@@ -44,6 +44,9 @@ pub struct Host {
     pub disks: Vec<Disk>,
     /// The tightest memory limit of its control groups; null if there is none or the instance is not known.
     pub memory_limit: Known<Option<MemoryLimit>>,
+    /// Whether shared memory is in huge pages, which are not charged to that limit.
+    #[serde(default)]
+    pub huge_pages: bool,
     /// What is used of that limit.
     #[serde(default)]
     pub memory_use: Option<MemoryUse>,
@@ -337,6 +340,9 @@ pub struct Archiver {
     /// Seconds since an attempt failed; null if none did.
     #[serde(default)]
     pub last_failed_seconds: Option<f64>,
+    /// Seconds since the archiver's process was started; null if there is none, and without the privilege.
+    #[serde(default)]
+    pub process_seconds: Option<f64>,
 }
 
 /// pg_replication_slots.

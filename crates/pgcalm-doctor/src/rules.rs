@@ -94,13 +94,20 @@ pub fn judge(facts: Facts) -> Report {
     report
 }
 
+/// Rules whose changes are made only if `--only` names them: whether they do good depends on what else the host writes, and on
+/// how long its disk's reads take.
+pub const TO_BE_WEIGHED: [&str; 2] = ["dirty-sysctls-for-pg-calm", "writeback-throttling"];
+
 /// What `--apply` would change: of several findings that change the same thing, the worst decides.
 pub fn changes(report: &Report, only: &[String]) -> Vec<Change> {
     let mut seen = BTreeSet::new();
     report
         .findings
         .iter()
-        .filter(|finding| only.is_empty() || only.contains(&finding.rule))
+        .filter(|finding| match only {
+            [] => !TO_BE_WEIGHED.contains(&finding.rule.as_str()),
+            only => only.contains(&finding.rule),
+        })
         .flat_map(|finding| &finding.changes)
         .filter(|change| seen.insert(thing(change)))
         .cloned()
@@ -122,7 +129,11 @@ pub fn markdown(rules: &[Rule]) -> String {
                 "| `{}` | {} | {} |\n",
                 rule.id,
                 cells.join(" | "),
-                if rule.reversible { "yes" } else { "no" }
+                match rule.reversible {
+                    true if TO_BE_WEIGHED.contains(&rule.id) => "with `--only`",
+                    true => "yes",
+                    false => "no",
+                }
             ));
         }
         out.push('\n');

@@ -103,6 +103,12 @@ pub fn sleeps(root: &HostRoot, pid: i32) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
+/// Whether the process has memory in huge pages (`HugetlbPages`, proc_pid_status(5)).
+pub fn has_huge_pages(root: &HostRoot, pid: i32) -> bool {
+    let text = root.read(format!("proc/{pid}/status")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("HugetlbPages:")).is_some_and(|amount| amount.trim() != "0 kB")
+}
+
 /// Whether any task of the host waits for I/O at this moment; true where the kernel doesn't tell.
 pub fn any_waits_for_io(root: &HostRoot) -> bool {
     let text = root.read("proc/stat").unwrap_or_default();

@@ -103,7 +103,7 @@ fn make(
     }
     announce(report, &plan.changes);
     apply::apply(root, &args.state_dir, &plan.changes, connection)
-        .with_context(|| "changes made before this one stay; pgcalm doctor --undo --apply takes them back")?;
+        .with_context(|| "the other changes stay; pgcalm doctor --undo --apply takes them back")?;
     report.applied = true;
     report.permanent = plan
         .changes

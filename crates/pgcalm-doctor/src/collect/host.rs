@@ -8,7 +8,7 @@ use crate::isolate::report as isolate;
 use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::meminfo::MemInfo;
-use pgcalm_host::{HostRoot, Known, dirty_threshold, kernel_release, memory_limit, process_file, vm_sysctl};
+use pgcalm_host::{HostRoot, Known, dirty_threshold, kernel_release, memory_limit, process, process_file, vm_sysctl};
 use pgcalm_postgres::estimate::replay_rate;
 use pgcalm_trace::usdt::PROVIDER;
 use pgcalm_trace::usdt::notes::Notes;
@@ -60,6 +60,7 @@ pub(crate) fn read(
     host.memory_limit = memory_limit.map(|limit| {
         limit.as_ref().map(|limit| MemoryLimit { bytes: limit.bytes, file: limit.file.display().to_string() })
     });
+    host.huge_pages = process::has_huge_pages(root, pid);
     let limit = host.memory_limit.there().map(|limit| limit.file.clone());
     host.memory_use = limit.as_deref().and_then(|file| memory_use(root, file));
     host.unflushed_bytes = unflushed(root, limit.as_deref());
@@ -204,7 +205,10 @@ fn disks(
                             }),
                         writeback_throttling: queue_file(root, &disk.name, "wbt_lat_usec")
                             .map(|(latency_us, file)| WritebackThrottling { latency_us, file }),
-                        request_queue: queue_file(root, &disk.name, "nr_requests")
+                        // Before 6.4 the kernel shows that of mapped disks, too, and takes none.
+                        request_queue: Some("nr_requests")
+                            .filter(|_| !["dm", "md"].iter().any(|kind| is_stacked(root, &disk.name, kind)))
+                            .and_then(|file| queue_file(root, &disk.name, file))
                             .map(|(requests, file)| RequestQueue { requests, file }),
                     });
                     &mut disks.last_mut().expect("just pushed").roles
@@ -228,6 +232,10 @@ fn cap(instance: &isolate::Instance, disk: &isolate::Disk, kind: &str, root_grou
         .filter(|limit| limit.in_force || Path::new(&limit.file).parent() == root_group)
         .min_by_key(|limit| limit.value)
         .map(|limit| Cap { value: limit.value, source: limit.file.clone() })
+}
+
+fn is_stacked(root: &HostRoot, disk: &str, kind: &str) -> bool {
+    root.path(format!("sys/block/{}/{kind}", disk.replace('/', "!"))).exists()
 }
 
 /// A number of a disk's queue, and its file. A partition has no queue of its own, and a disk with a scheduler that

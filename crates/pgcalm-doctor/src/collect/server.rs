@@ -82,6 +82,12 @@ pub(super) fn read(connection: &mut Connection, missing: &mut Vec<String>) -> an
         server.wal.directory_bytes = Some(unsigned(&row, 0));
         server.archiver.ready_files = Some(unsigned(&row, 1));
         server.archiver.oldest_ready_seconds = row.get(2);
+        let row = client.query_one(
+            "SELECT extract(epoch FROM clock_timestamp() - min(backend_start))::float8 FROM pg_stat_activity \
+             WHERE backend_type = 'archiver'",
+            &[],
+        )?;
+        server.archiver.process_seconds = row.get(0);
     } else {
         missing.push(
             "the size of pg_wal and the archive's queue: the role of the connection may not; GRANT pg_monitor to it"
@@ -164,15 +170,18 @@ fn archiver(archiver: pgcalm_postgres::Archiver) -> Archiver {
         oldest_ready_seconds: None,
         last_archived_seconds: archiver.last_archived_seconds,
         last_failed_seconds: archiver.last_failed_seconds,
+        process_seconds: None,
     }
 }
 
 fn slots(client: &mut Client) -> anyhow::Result<Vec<Slot>> {
     let rows = client.query(
-        "SELECT slot_name::text, active, wal_status, \
+        // The primary keeps a standby's copy (17), as long as it is in recovery.
+        "SELECT slot_name::text, active OR (pg_is_in_recovery() AND coalesce((to_jsonb(s) ->> 'synced')::bool, false)), \
+                wal_status, \
                 pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
                                      ELSE pg_current_wal_lsn() END, restart_lsn)::bigint \
-         FROM pg_replication_slots ORDER BY slot_name",
+         FROM pg_replication_slots s ORDER BY slot_name",
         &[],
     )?;
     Ok(rows

@@ -4,6 +4,7 @@ use pgcalm_render::number::{plural, printable};
 use pgcalm_render::text::width;
 
 use super::{Change, Finding, Report, Severity, Target};
+use crate::rules::TO_BE_WEIGHED;
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {
@@ -77,7 +78,8 @@ fn finding_lines(out: &mut String, number: usize, finding: &Finding) {
         line(out, &format!("   {command}"));
     }
     if finding.reversible {
-        out.push_str("   --apply does this, --undo --apply takes it back\n");
+        let only = TO_BE_WEIGHED.contains(&finding.rule.as_str()).then(|| format!(" --only {}", finding.rule));
+        line(out, &format!("   --apply{} does this, --undo --apply takes it back", only.unwrap_or_default()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checkpoints: how often, how long, and what keeps their writes safe.
 
 use crate::facts::Facts;
+use crate::isolate::report::Place;
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
@@ -26,15 +27,22 @@ pub(super) fn full_page_writes_off(facts: &Facts) -> Answer {
     if read::is_on(server, "full_page_writes")? {
         return Ok(None);
     }
-    let data = read::instance(facts)?.places.iter().find(|p| p.role == "data");
-    let Some(data) = data else { return Err("the file system of the data directory is not known".into()) };
-    when(!matches!(data.fs.as_str(), "zfs" | "btrfs"), || {
-        Found::new(format!("full_page_writes = off, the data directory is on {}", data.fs)).set(
-            server,
-            "full_page_writes",
-            "on",
-        )
-    })
+    let places = &read::instance(facts)?.places;
+    if !places.iter().any(|place| place.role == "data") {
+        return Err("the file system of the data directory is not known".into());
+    }
+    // What does not write a page elsewhere can tear it: btrfs does not with nodatacow.
+    let tears = |place: &&Place| {
+        let in_place = place.mount_options.iter().any(|option| option == "nodatacow");
+        matches!(place.role.as_str(), "data" | "tablespace")
+            && (in_place || !matches!(place.fs.as_str(), "zfs" | "btrfs"))
+    };
+    let Some(place) = places.iter().find(tears) else { return Ok(None) };
+    Ok(Some(Found::new(format!("full_page_writes = off, the server's {} is on {}", place.role, place.fs)).set(
+        server,
+        "full_page_writes",
+        "on",
+    )))
 }
 
 /// Less of the interval is used for writing than by default.
@@ -100,6 +108,7 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
         Some(calm) => calm.checkpoints_by_wal * 2 > calm.checkpoints,
         None => count >= ENOUGH_CHECKPOINTS && checkpoints.requested * 2 > count,
     };
+    let kept = read::bytes(server, "wal_keep_size")?.unwrap_or(0);
     when(by_rate || by_count, || {
         let mut found = Found::new(format!(
             "WAL of {} per second makes {} in checkpoint_timeout; max_wal_size of {} starts a checkpoint after {}",
@@ -120,7 +129,7 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
         }
         let wanted = (rate * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
         match room(facts) {
-            Some(room) if wanted > room / 2 => {
+            Some(room) if wanted + kept > room / 2 => {
                 found = found.and(format!(
                     "pg_wal has room for {}: too little for the {} that it would take, with as much again to spare",
                     words::size(room),

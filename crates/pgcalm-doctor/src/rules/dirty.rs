@@ -29,7 +29,7 @@ pub(super) fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
     let timeout = read::seconds(server, "checkpoint_timeout")?;
     let slack = (1.0 - read::number(server, "checkpoint_completion_target")?) * timeout;
     let page = read::number(server, "block_size")?;
-    let limit = read::dirty_thresholds(facts)?.limit_bytes;
+    let limit = read::dirty_limit(facts)?;
     let mut rate = iops.value as f64 * page;
     if let Some(bandwidth) = read::write_bandwidth(facts, disk) {
         rate = rate.min(bandwidth.value as f64);

@@ -23,12 +23,13 @@ pub(super) fn too_small(facts: &Facts) -> Answer {
         vacuum = vacuum.min(MOST_OF_VACUUM);
     }
     let workers = read::number(server, "autovacuum_max_workers")? as u64;
-    let known = host.memory_limit.there();
-    let (limit, place) = match (known, host.memory_bytes) {
-        (Some(limit), Some(memory)) if limit.bytes < memory => (limit.bytes, limit.file.as_str()),
-        (Some(limit), None) => (limit.bytes, limit.file.as_str()),
-        (_, Some(memory)) => (memory, "/proc/meminfo"),
-        (None, None) => return Err("the host's memory could not be read".into()),
+    // Huge pages are not charged to a group.
+    let charged = if host.huge_pages { 0 } else { buffers };
+    let of_group = host.memory_limit.there().map(|limit| (charged, limit.bytes, limit.file.as_str()));
+    let of_host = host.memory_bytes.map(|bytes| (buffers, bytes, "/proc/meminfo"));
+    let room = |bound: &(u64, u64, &str)| i128::from(bound.1) - i128::from(bound.0);
+    let Some((buffers, limit, place)) = of_group.into_iter().chain(of_host).min_by_key(room) else {
+        return Err("the host's memory could not be read".into());
     };
     let need = buffers + vacuum * workers;
     if let (true, Err(why)) = (need <= limit, host.memory_limit.as_ref()) {

@@ -54,6 +54,15 @@ pub(crate) fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown
     thresholds.ok_or_else(|| "/proc/meminfo or /proc/sys/vm can't be read".into())
 }
 
+/// What of dirty page cache makes the server's writers wait: a control group of v2 has the same part of its own memory
+/// (`mem_cgroup_wb_stats`, mm/page-writeback.c).
+pub(crate) fn dirty_limit(facts: &Facts) -> Result<u64, Unknown> {
+    let thresholds = dirty_thresholds(facts)?;
+    let group = host(facts)?.memory_limit.there().filter(|limit| limit.file.ends_with("/memory.max"));
+    let part = group.map_or(1.0, |group| group.bytes as f64 / thresholds.dirtyable_bytes.max(1) as f64);
+    Ok((thresholds.limit_bytes as f64 * part.min(1.0)) as u64)
+}
+
 /// A writeback sysctl.
 pub(crate) fn sysctl(facts: &Facts, name: &str) -> Result<u64, Unknown> {
     let value = host(facts)?.sysctls.get(name).copied();

@@ -1,6 +1,8 @@
 //! Streaming to standbys: whether WAL waits for them, and whether a capped disk looks like a dead server to them.
 
-use crate::facts::{Disk, Facts, Server, Standby, StandbyLag};
+use std::path::Path;
+
+use crate::facts::{Cap, Disk, Facts, Server, Standby, StandbyLag};
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
 use crate::words;
@@ -114,7 +116,7 @@ struct Queue {
 }
 
 /// A segment, which a receiver syncs at its end before it replies; and where data is on the same disk, the dirty pages that
-/// the kernel may have given to the queue before.
+/// the kernel may have given to a control group's queue before: that has no end, a disk's own is done within a second.
 fn queue(facts: &Facts, server: &Server, disk: &Disk) -> Result<Queue, Unknown> {
     let iops = read::write_iops(facts, disk);
     let bandwidth = read::write_bandwidth(facts, disk);
@@ -129,10 +131,12 @@ fn queue(facts: &Facts, server: &Server, disk: &Disk) -> Result<Queue, Unknown> 
     let segment = read::bytes(server, "wal_segment_size")?.unwrap_or(0);
     let of_segment = Queue { bytes: segment, what: "a WAL segment", time: time(segment, SYNC_OPERATION as f64) };
     let shared = disk.roles.iter().any(|role| role == "data" || role == "tablespace");
-    if !shared || read::pg_calm_is_on(facts) {
+    let of_group = |cap: &Cap| Path::new(&cap.source).is_absolute();
+    let in_group = iops.as_ref().is_ok_and(of_group) || bandwidth.as_ref().is_some_and(of_group);
+    if !shared || !in_group || read::pg_calm_is_on(facts) {
         return Ok(of_segment);
     }
-    let dirty = read::dirty_thresholds(facts)?.limit_bytes;
+    let dirty = read::dirty_limit(facts)?;
     let of_pages =
         Queue { bytes: dirty, what: "scattered dirty pages", time: time(dirty, read::number(server, "block_size")?) };
     Ok(if of_pages.time > of_segment.time { of_pages } else { of_segment })

@@ -31,14 +31,19 @@ pub(super) fn disk_small(facts: &Facts) -> Answer {
     };
     let max = read::bytes(server, "max_wal_size")?.unwrap_or(0);
     let kept = read::bytes(server, "wal_keep_size")?.unwrap_or(0);
+    // The server does not start with less than two segments (`ReadControlFile`).
+    let least = 2 * read::bytes(server, "wal_segment_size")?.unwrap_or(0);
     when(max + kept > room, || {
-        Found::new(format!(
+        let found = Found::new(format!(
             "max_wal_size is {}, wal_keep_size {}; pg_wal can grow to {}",
             words::size(max),
             words::size(kept),
             words::size(room)
-        ))
-        .set(server, "max_wal_size", words::setting_size((room / 2).max(32 << 20)))
+        ));
+        match (room.saturating_sub(kept) / 2).max(least) {
+            to if to < max && kept < room / 2 => found.set(server, "max_wal_size", words::setting_size(to)),
+            _ => found.run("ALTER SYSTEM SET wal_keep_size = '…'; -- or a larger disk"),
+        }
     })
 }
 

@@ -338,10 +338,19 @@ fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_ba
     let root = HostRoot::default();
     let mut connection = collect::collect(&root, &cluster.options()).unwrap().connection.unwrap();
     let before = cluster.auto_conf();
-    let changes = [setting("checkpoint_timeout", "10min"), setting("max_wal_size", "nonsense")];
+    let changes = [
+        setting("checkpoint_timeout", "10min"),
+        setting("max_wal_size", "nonsense"),
+        setting("log_checkpoints", "off"),
+    ];
     let error = apply::apply(&root, &cluster.state, &changes, Some(&mut connection)).unwrap_err();
     assert!(format!("{error:#}").contains("max_wal_size"), "{error:#}");
-    assert_eq!(cluster.auto_conf().len(), before.len() + 1);
+    assert_eq!(cluster.auto_conf().len(), before.len() + 2);
+    // The others are in force.
+    assert_eq!(
+        (cluster.sql("SHOW checkpoint_timeout"), cluster.sql("SHOW log_checkpoints")),
+        ("10min".into(), "off".into())
+    );
     let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!(undone.notes, [""; 0]);
     assert_eq!(cluster.auto_conf(), before);

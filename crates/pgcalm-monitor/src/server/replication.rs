@@ -124,9 +124,11 @@ fn standbys(session: &mut Session) -> Result<Vec<Standby>, Error> {
 
 fn slots(session: &mut Session) -> Result<Vec<Slot>, Error> {
     let sql = format!(
-        "SELECT slot_name::text AS name, active, wal_status, \
+        // The primary keeps a standby's copy (17), as long as it is in recovery.
+        "SELECT slot_name::text AS name, wal_status, \
+         active OR (pg_is_in_recovery() AND coalesce((to_jsonb(s) ->> 'synced')::bool, false)) AS active, \
          pg_wal_lsn_diff(e.lsn, restart_lsn)::int8 AS retained \
-         FROM pg_replication_slots, (SELECT {END} AS lsn) e ORDER BY 1"
+         FROM pg_replication_slots s, (SELECT {END} AS lsn) e ORDER BY 1"
     );
     session
         .rows(&sql)?

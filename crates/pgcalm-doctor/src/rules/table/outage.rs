@@ -21,8 +21,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "full-page-writes-off",
         severity: Severity::Outage,
         problem: "A page that is half written in a crash can't be repaired.",
-        looks_at: "`full_page_writes`, file system of the data directory",
-        applies: "off, and not on ZFS or btrfs",
+        looks_at: "`full_page_writes`, file systems of the data directory and tablespaces",
+        applies: "off, and not all on ZFS or btrfs without nodatacow (files with `chattr +C` are not looked for)",
         reason: "ext4 and XFS overwrite in place, and a disk writes 8 kB as several sectors; only copy-on-write file systems \
                  write a page whole or not",
         cure: "Set it on.",
@@ -71,13 +71,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "archiver-hangs",
         severity: Severity::Outage,
-        problem: "An attempt to archive does not end: WAL accumulates until its disk is full.",
-        looks_at: "`pg_ls_archive_statusdir()`, `pg_stat_archiver`, `pg_postmaster_start_time()`",
+        problem: "The archiver neither archives nor fails: WAL accumulates until its disk is full.",
+        looks_at: "`pg_ls_archive_statusdir()`, `pg_stat_archiver`, `pg_postmaster_start_time()`, `pg_stat_activity`",
         applies: "a file has waited for over 120 s in which none was archived and no attempt failed",
         reason: "the archiver handles one file after another and waits for archive_command without a limit (`shell_archive_file`); it \
-                 looks for files at least each 60 s (PGARCH_AUTOWAKE_INTERVAL)",
-        cure: "Find out what the command waits for, end it, and give it a time limit, as timeout(1) does; an attempt that fails is \
-               made again.",
+                 looks for files at least each 60 s (PGARCH_AUTOWAKE_INTERVAL). A command that ends with over 125 or by a signal ends \
+                 the archiver, too, and counts as no failure",
+        cure: "If the archiver is started again and again, see the server's log. Else find out what the command waits for, end it, and \
+               give it a time limit, as timeout(1) does; an attempt that fails is made again.",
         effect: "The queue is worked off and WAL recycled.",
         reversible: false,
         condition: archive::hangs,
@@ -102,7 +103,7 @@ pub(super) const RULES: &[Rule] = &[
         applies: "both settings together are more than pg_wal can grow to",
         reason: "max_wal_size is a soft limit that is used up in normal operation; a full disk ends the server with a PANIC \
                  (`XLogWrite`)",
-        cure: "Give pg_wal a larger disk, or lower max_wal_size to half of what is there.",
+        cure: "Give pg_wal a larger disk, or lower max_wal_size to half of what wal_keep_size leaves.",
         effect: "Checkpoints begin earlier and WAL stays below the limit as long as they keep up; they are more frequent, \
                  with more full-page images.",
         reversible: true,
@@ -112,7 +113,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "slot-inactive",
         severity: Severity::Outage,
         problem: "A replication slot that nobody reads keeps WAL.",
-        looks_at: "`pg_replication_slots`, `max_wal_size`",
+        looks_at: "`pg_replication_slots` (not a standby's copies of the primary's), `max_wal_size`",
         applies: "inactive, and holds more than max_wal_size",
         reason: "WAL from the slot's position on is not removed; max_wal_size is what the disk was planned for",
         cure: "Bring its reader back, or drop the slot if that is gone for good.",
@@ -179,8 +180,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "replication-timeout-under-cap",
         severity: Severity::Outage,
         problem: "A server that waits for its capped disk looks dead to the other end of replication, and to a failover manager.",
-        looks_at: "`wal_sender_timeout`, `wal_receiver_timeout`; cap of the disk of pg_wal, `wal_segment_size`; where data is on it, \
-                   `vm.dirty_ratio` or `vm.dirty_bytes`",
+        looks_at: "`wal_sender_timeout`, `wal_receiver_timeout`; cap of the disk of pg_wal, `wal_segment_size`; where data is on it and \
+                   a control group sets the cap, `vm.dirty_ratio` or `vm.dirty_bytes`",
         applies: "this is a standby or has one, and at the cap a sync of WAL takes longer than half of the smaller timeout: a \
                   segment's 256 kB operations, or the dirty pages before it as single ones (not with pg_calm on)",
         reason: "a receiver that gets WAL all the time replies when it has synced a segment (`XLogWalRcvClose`), either end asks \
@@ -196,8 +197,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "memory-too-small",
         severity: Severity::Outage,
         problem: "The server touches more memory than it may have.",
-        looks_at: "`shared_buffers`, `autovacuum_work_mem`, `maintenance_work_mem`, `autovacuum_max_workers`; memory limits of the control groups, MemTotal",
-        applies: "shared_buffers and all autovacuum workers' memory are more than the limit",
+        looks_at: "`shared_buffers`, `autovacuum_work_mem`, `maintenance_work_mem`, `autovacuum_max_workers`; huge pages, memory limits of the \
+                   control groups, MemTotal",
+        applies: "shared_buffers (but for huge pages, which a group does not count) and all autovacuum workers' memory are more than the limit",
         reason: "both are used up in normal operation, without any backend; then the kernel kills a process of the group, and \
                  the server restarts all",
         cure: "Smaller shared_buffers (a quarter of the memory, as the documentation advises; restart), less autovacuum_work_mem, or a higher limit.",

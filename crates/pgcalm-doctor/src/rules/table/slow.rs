@@ -25,7 +25,8 @@ pub(super) const RULES: &[Rule] = &[
         looks_at: "`vm.dirty_background_*`, `vm.dirty_*`, `vm.dirty_expire_centisecs`, memory",
         applies: "pg_calm is on; background below 40 %, limit below 60 %, or expiry below 300 s",
         reason: "docs/operate/kernel.md",
-        cure: "These values. They hold for the whole host.",
+        cure: "These values, if the host writes little else: they hold for all of it, and 60 % of a large memory take long to write \
+               (docs/operate/kernel.md).",
         effect: "docs/reference/kernel-settings.md: pg_calm's worst second 2960 TPS instead of 1675; more dirty memory means more time \
                  at shutdown or `sync`.",
         reversible: true,
@@ -39,7 +40,8 @@ pub(super) const RULES: &[Rule] = &[
         applies: "0, or more than 1000, on a disk with a cap on operations that no control group sets",
         reason: "the block layer lets the page cache have fewer writes in flight while reads take longer than that (block/blk-wbt.c), and at \
                  its cap a volume takes as much longer for each operation as there are in flight",
-        cure: "1000, twice what a read takes on such a volume. It is gone after a reboot; a udev rule keeps it.",
+        cure: "1000, twice what a read takes on an SSD volume; elsewhere twice what it takes when the disk is idle, or the page cache \
+               gets one write in flight. It is gone after a reboot; a udev rule keeps it.",
         effect: "docs/operate/kernel.md: commits and reads wait less, writeback is slower. Not measured here.",
         reversible: true,
         condition: disk::writeback_throttling,

@@ -128,20 +128,99 @@ fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_u
     assert!(!ids(&report).contains(&"standby-falls-behind"));
 }
 
+/// The disk's own queue is short: what counts there is a segment.
 #[test]
-fn a_standby_waits_for_data_pages_where_they_share_its_disk_unless_pg_calm_is_on() {
+fn a_standby_waits_for_the_data_pages_in_its_groups_queue_unless_pg_calm_is_on() {
     let host = Host::new();
     host.link("srv/pg/pg_wal", "/srv/wal");
     host.write("srv/wal/x", "");
-    // 2 GB of pages at 3000 per second are 87 s.
     let mut facts = host.facts();
     server(&mut facts).in_recovery = true;
+    let fires = |facts: &Facts| ids(&rules::judge(facts.clone())).contains(&"replication-timeout-under-cap");
+    assert!(!fires(&facts));
+    // 2 GB of pages at 3000 per second are 87 s.
+    let disks = &mut facts.host.as_mut().unwrap().disks;
+    disks[0].write_iops.as_mut().unwrap().source = "/sys/fs/cgroup/pg/io.max".into();
     let report = rules::judge(facts.clone());
     let finding = find(&report, "replication-timeout-under-cap");
     assert!(finding.evidence[0].contains("scattered dirty pages"), "{:?}", finding.evidence);
+    // A group of 2 GB may have 400 MB of them.
+    let mut small = facts.clone();
+    small.host.as_mut().unwrap().memory_limit =
+        Known::Is(Some(MemoryLimit { bytes: 2 * GIB, file: "/sys/fs/cgroup/pg/memory.max".into() }));
+    assert!(!fires(&small));
     calm(&mut facts);
-    let report = rules::judge(facts);
-    assert!(!ids(&report).contains(&"replication-timeout-under-cap"));
+    assert!(!fires(&facts));
+}
+
+#[test]
+fn max_wal_size_is_not_raised_for_a_small_disk_nor_lowered_below_two_segments() {
+    let proposed = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        change(&mut facts);
+        let report = rules::judge(facts);
+        find(&report, "wal-disk-small").changes.first().and_then(|change| change.to.clone())
+    };
+    assert_eq!(proposed(|f| set(f, "wal_keep_size", &(95 * 1024).to_string())), None);
+    let half = proposed(|f| {
+        set(f, "wal_segment_size", &GIB.to_string());
+        set(f, "max_wal_size", "65536");
+        f.host.as_mut().unwrap().wal_file_system.as_mut().unwrap().available_bytes = GIB;
+    });
+    assert_eq!(half.as_deref(), Some("2048MB"));
+}
+
+#[test]
+fn an_archiver_that_is_started_again_and_again_is_told_from_one_that_hangs() {
+    let evidence = |age: f64| {
+        let mut facts = Host::new().facts();
+        let archiver = &mut server(&mut facts).archiver;
+        archiver.oldest_ready_seconds = Some(3600.0);
+        archiver.last_archived_seconds = Some(3600.0);
+        archiver.process_seconds = Some(age);
+        find(&rules::judge(facts), "archiver-hangs").evidence.join("\n")
+    };
+    assert!(evidence(20.0).contains("over 125"), "{}", evidence(20.0));
+    assert!(!evidence(4000.0).contains("over 125"));
+}
+
+#[test]
+fn huge_pages_are_not_charged_to_a_group() {
+    let fires = |huge: &str| {
+        let host = Host::new();
+        host.write(&format!("{}/memory.max", fake::SERVICE), "314572800\n");
+        host.write("proc/70/status", &format!("Name:\tpostgres\nHugetlbPages:\t{huge}\n"));
+        ids(&rules::judge(host.facts())).contains(&"memory-too-small")
+    };
+    assert!(fires("0 kB"));
+    assert!(!fires("10240 kB"));
+}
+
+#[test]
+fn pages_tear_where_they_are_overwritten_in_place() {
+    let fires = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "full_page_writes", "off");
+        for place in &mut facts.host.as_mut().unwrap().instance.as_mut().unwrap().places {
+            place.fs = "btrfs".into();
+        }
+        change(&mut facts);
+        ids(&rules::judge(facts)).contains(&"full-page-writes-off")
+    };
+    assert!(!fires(|_| {}));
+    assert!(fires(|f| {
+        let places = &mut f.host.as_mut().unwrap().instance.as_mut().unwrap().places;
+        places.iter_mut().find(|place| place.role == "data").unwrap().mount_options.push("nodatacow".into());
+    }));
+}
+
+#[test]
+fn a_queue_that_takes_no_number_is_not_to_get_one() {
+    let host = Host::new();
+    host.write("sys/devices/sda/queue/nr_requests", "128\n");
+    find(&rules::judge(host.facts()), "queue-long");
+    host.write("sys/devices/sda/dm/name", "vg-data\n");
+    assert!(!ids(&rules::judge(host.facts())).contains(&"queue-long"));
 }
 
 #[test]
