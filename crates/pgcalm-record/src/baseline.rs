@@ -51,7 +51,7 @@ pub struct Usual {
 impl Baseline {
     /// Adds a good second.
     pub fn push(&mut self, second: &Second) {
-        let Some(commits) = second.commits else { return };
+        let Some(commits) = second.commits_to_judge() else { return };
         self.seconds.push_back(Seen {
             commits,
             active: second.active as f64,

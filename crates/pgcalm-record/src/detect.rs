@@ -240,10 +240,12 @@ impl Server {
         }
         let since = &open.seconds[open.last + 1..];
         let away = since.iter().rev().take_while(|(second, _)| second.answer == Answer::Away).count();
-        let good = since.iter().filter(|(second, _)| second.answer == Answer::Fresh).count();
+        let fresh = || since.iter().map(|(second, _)| second).filter(|second| second.answer == Answer::Fresh);
+        let good = fresh().filter(|second| second.commits_to_judge().is_some()).count();
         if away >= AWAY_AT_END {
             self.close(Some("server_away"), incidents);
-        } else if good >= GOOD_AT_END {
+        } else if good >= GOOD_AT_END || fresh().count() >= AROUND {
+            // Where commits are never known, none is seen to be good.
             self.close(None, incidents);
         } else if open.seconds[open.first..=open.last].iter().filter(|(second, _)| !hangs(second)).count() > LONGEST {
             self.close(Some("became_usual"), incidents);
@@ -262,7 +264,9 @@ impl Server {
             Some(open) => open.usual,
             None => self.baseline.usual()?,
         };
-        let commits = second.commits?;
+        let answers_late = second.answer_seconds > 1.0 && second.answer_seconds > 5.0 * usual.answer;
+        // As of a statement of ours that was cancelled.
+        let Some(commits) = second.commits_to_judge() else { return answers_late.then_some(true) };
         let active = second.active as f64;
         let has_work = active >= (0.6 * usual.active).max(1.0);
         // Sessions report their commits once a second at most, so one with few sessions has none in this second and two in the
@@ -295,7 +299,6 @@ impl Server {
         let fewer = usual.commits < 5.0 || commits < 0.75 * usual.commits;
         let sleeps =
             asleep > 2.0 * usual.asleep && active >= 1.0 && (maintain == 0.0 || asleep >= 0.3 * active && fewer);
-        let answers_late = second.answer_seconds > 1.0 && second.answer_seconds > 5.0 * usual.answer;
         Some(stands || falls || piles || sleeps || answers_late)
     }
 

@@ -52,6 +52,8 @@ pub struct Second {
     pub logins: f64,
     /// Blocks read per second that were not in shared_buffers.
     pub blocks_read: f64,
+    /// Whether nothing is known of its sessions: what follows says nothing, and commits can't be judged.
+    pub is_blind: bool,
     /// Client connections that run a statement.
     pub active: u64,
     /// Client connections of any state.
@@ -217,6 +219,7 @@ impl Second {
             answer_seconds: instance.sample_seconds.unwrap_or(0.0),
             asked_ms: asked_ms(host, instance),
             uptime: instance.uptime_seconds,
+            is_blind: instance.activity.is_none(),
             is_primary: instance.role.map(|role| role == pgcalm_monitor::model::ServerRole::Primary),
             checkpoint: instance.checkpoint.clone(),
             maintenance: instance.maintenance.clone(),
@@ -267,6 +270,11 @@ impl Second {
             second.guard = guard.inputs.iter().find(|input| input.binding).map(|input| input.input.clone());
         }
         second
+    }
+
+    /// Commits per second, if they can be judged.
+    pub fn commits_to_judge(&self) -> Option<f64> {
+        self.commits.filter(|_| !self.is_blind)
     }
 
     /// Active sessions that wait for this.

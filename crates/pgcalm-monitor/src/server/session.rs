@@ -14,12 +14,17 @@ use crate::model::{Missing, Subject};
 /// What has failed is asked for again after this time only: each failure is an ERROR in the server's log.
 const RETRY: Duration = Duration::from_secs(60);
 
+/// By what a stall is seen, that is asked for again after this time if it has only taken too long.
+const VITAL: [&str; 2] = ["counters", "sessions"];
+const VITAL_RETRY: Duration = Duration::from_secs(2);
+
 /// A connection on which each sample is one transaction, so that watching adds one commit to the server's count.
 pub(super) struct Session {
     client: Client,
     host: Host,
     statements: HashMap<String, Statement>,
-    failed: HashMap<&'static str, (Instant, Missing)>,
+    /// What has failed, when, and for how long it is not asked for.
+    failed: HashMap<&'static str, (Instant, Duration, Missing)>,
     /// What is missing in the sample that is being taken.
     missing: Vec<Missing>,
 }
@@ -69,8 +74,8 @@ impl Session {
         subject: Subject,
         ask: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        if let Some((when, missing)) = self.failed.get(name) {
-            if when.elapsed() < RETRY {
+        if let Some((when, pause, missing)) = self.failed.get(name) {
+            if when.elapsed() < *pause {
                 self.missing.push(missing.clone());
                 return Ok(None);
             }
@@ -84,15 +89,17 @@ impl Session {
         if matches!(reported.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
             return Err(error);
         }
+        let code = reported.code().code();
+        let pause = pause_after(name, code);
         let missing = Missing {
             subject,
             reason: format!("{name}: {}", reported.message()),
-            remedy: remedy(reported.code().code()).map(String::from),
+            remedy: remedy(code).map(String::from),
         };
         self.client.batch_execute("ROLLBACK; BEGIN TRANSACTION READ ONLY")?;
         // An extension that was made anew has other functions below the same names.
         self.statements.clear();
-        self.failed.insert(name, (Instant::now(), missing.clone()));
+        self.failed.insert(name, (Instant::now(), pause, missing.clone()));
         self.missing.push(missing);
         Ok(None)
     }
@@ -125,6 +132,11 @@ impl Session {
     pub(super) fn row(&mut self, sql: &str) -> Result<Option<Row>, Error> {
         Ok(self.rows(sql)?.into_iter().next())
     }
+}
+
+/// How long what failed with this code is not asked for: 57014 is statement_timeout's, 55P03 lock_timeout's.
+fn pause_after(name: &str, code: &str) -> Duration {
+    if VITAL.contains(&name) && matches!(code, "57014" | "55P03") { VITAL_RETRY } else { RETRY }
 }
 
 /// What helps against errors of these codes (errcodes.txt of the server).
@@ -165,5 +177,19 @@ impl Columns for Row {
 
     fn flag(&self, name: &str) -> Result<bool, Error> {
         Ok(self.try_get::<_, Option<bool>>(name)?.unwrap_or(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_seen_while_it_goes_on_and_what_always_takes_too_long_holds_up_no_more_than_before() {
+        assert_eq!(
+            ["57014", "55P03", "42501"].map(|code| pause_after("counters", code)),
+            [VITAL_RETRY, VITAL_RETRY, RETRY]
+        );
+        assert_eq!(pause_after("archiver", "57014"), RETRY);
     }
 }

@@ -193,6 +193,42 @@ fn a_volume_that_hangs_has_all_its_seconds() {
 }
 
 #[test]
+fn a_stall_goes_on_while_the_recorder_s_statements_are_cancelled() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN).hung(4);
+    let begin = made.time_ms;
+    for sample_seconds in [7.0, 0.01, 0.01, 7.0, 0.01, 0.01] {
+        let blind =
+            Instance { sample_seconds: Some(sample_seconds), rates: None, activity: None, ..made.instance(EVEN) };
+        made.sample(vec![blind]);
+    }
+    made.seconds(2, STALL);
+    assert_eq!((made.detector.going_on().count(), made.incidents.len()), (1, 0));
+    made.seconds(GOOD_AT_END, EVEN);
+    assert_eq!((made.incidents.len(), made.incidents[0].ended_ms), (1, begin + 8000));
+}
+
+#[test]
+fn seconds_without_sessions_say_nothing_of_what_is_usual() {
+    let mut made = Made::new();
+    made.seconds(60, EVEN);
+    for _ in 0..400 {
+        let blind = Instance { activity: None, ..made.instance(EVEN) };
+        made.sample(vec![blind]);
+    }
+    // To whom an idle server is the usual, one session alone would be a crowd.
+    made.seconds(60, Load { commits: 20.0, active: 1, waiting: 1, slow: 0 });
+    assert_eq!((made.detector.going_on().count(), made.incidents.len()), (0, 0));
+    // Where commits are never known, a hang ends all the same.
+    made.hung(4);
+    for _ in 0..AROUND {
+        let blind = Instance { rates: None, activity: None, ..made.instance(EVEN) };
+        made.sample(vec![blind]);
+    }
+    assert_eq!(made.incidents.len(), 1);
+}
+
+#[test]
 fn a_recorder_that_hardly_gets_a_processor_counts_all_of_a_hang() {
     let mut made = Made::new();
     made.seconds(60, EVEN);
