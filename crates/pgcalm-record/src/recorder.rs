@@ -37,7 +37,8 @@ const RING_BYTES: usize = 8 << 20;
 /// What it may hold of incidents alone: hundreds.
 const RING_BYTES_OF_INCIDENTS: usize = 2 * RING_BYTES;
 
-/// At the start, so much of the record is judged again: a recorder that was killed has not told of what went on.
+/// At the start, so much of the record's end is judged again: a recorder that was killed has not told of what went on, and a host
+/// that is reset comes back minutes later.
 const LOOK_BACK_MS: u64 = 600_000;
 
 /// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
@@ -112,9 +113,10 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
 /// is an incident. Gives those that are in the record.
 fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&str)) -> Vec<Incident> {
     let read = Reader::open(directory).and_then(|reader| {
-        let from = now_ms().saturating_sub(LOOK_BACK_MS);
+        let Some(until) = reader.last(now_ms())? else { return Ok(Vec::new()) };
+        let from = until.saturating_sub(LOOK_BACK_MS);
         let known = reader.incidents(from)?;
-        reader.samples(from, now_ms(), |host| push_new(detector.push(&host).incidents, &known, ring))?;
+        reader.samples(from, until, |host| push_new(detector.push(&host).incidents, &known, ring))?;
         Ok(known)
     });
     read.unwrap_or_else(|error| {
@@ -355,6 +357,8 @@ fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_monitor::model::{Activity, Connections, Identity, Instance, Rates, Reachability, Wait, WaitCause};
+
     use super::*;
     use crate::incident::Cause;
     use crate::second::Second;
@@ -379,6 +383,47 @@ mod tests {
         push_new(vec![later(1000, "5433", 6000), later(6000, "5432", 9000)], &known, &ring);
         let written: Vec<_> = incidents(&ring).iter().map(|it| (it.started_ms - NOW, it.seconds)).collect();
         assert_eq!(written, [(0, 7.0), (1000, 6.0), (6000, 6.0)]);
+    }
+
+    #[test]
+    fn the_stall_before_a_reset_is_judged_however_long_ago_that_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = |time_ms, commits_per_second| Host {
+            time_ms,
+            instances: vec![Instance {
+                identity: Identity { name: "5432".to_string(), ..Identity::default() },
+                reachability: Reachability::Reachable,
+                sampled_ms: Some(time_ms),
+                rates: Some(Rates { commits_per_second, ..Rates::default() }),
+                activity: Some(Activity {
+                    connections: Connections { active: 4, ..Connections::default() },
+                    waits: vec![Wait {
+                        cause: WaitCause::Wal,
+                        event_type: "IO".to_string(),
+                        event: "WALSync".to_string(),
+                        sessions: 4,
+                    }],
+                    ..Activity::default()
+                }),
+                ..Instance::default()
+            }],
+            ..Host::default()
+        };
+        let reset_ms = now_ms() - 3_600_000;
+        let mut packer = Packer::default();
+        let mut items = Vec::new();
+        for second in 0..60 {
+            let commits = if (50..56).contains(&second) { 0.0 } else { 100.0 };
+            items.extend(packer.pack(&host(reset_ms - 60_000 + second * 1000, commits)).unwrap());
+        }
+        // What a clock that was wrong has left is not the end.
+        items.extend(packer.pack(&host(now_ms() + 365 * 86_400_000, 100.0)).unwrap());
+        let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+        Writer::open(directory.path(), limits).unwrap().write(&items).unwrap();
+        let ring = Ring::default();
+        judge_again(directory.path(), &mut Detector::default(), &ring, |line| panic!("{line}"));
+        let found: Vec<_> = incidents(&ring).iter().map(|it| (it.started_ms, it.seconds)).collect();
+        assert_eq!(found, [(reset_ms - 10_000, 6.0)]);
     }
 
     #[test]

@@ -107,6 +107,18 @@ impl Reader {
         Ok(first.zip(last).map(|(first, last)| (first.max(0) as u64, last.max(0) as u64)))
     }
 
+    /// The time of the last sample up to a moment: a clock that was wrong may have left some of years to come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::incidents`].
+    pub fn last(&self, until_ms: u64) -> anyhow::Result<Option<u64>> {
+        let sql = "SELECT max(time_ms) FROM sample WHERE time_ms <= ?1";
+        let until = i64::try_from(until_ms).unwrap_or(i64::MAX);
+        let last = self.connection.query_row(sql, [until], |row| row.get::<_, Option<i64>>(0));
+        Ok(last.map_err(|error| self.failed(&error))?.map(|last| last.max(0) as u64))
+    }
+
     /// Whole samples from one time to another, oldest first; `take` is called with each.
     ///
     /// # Errors

@@ -226,9 +226,9 @@ fn prepare(connection: &Connection, is_new: bool, limits: Limits) -> rusqlite::R
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // What is committed is in the log, and safe from kill -9. A crash of the host may lose the last seconds, never the file: it
-    // is synced when the log goes into the tables.
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // What is committed is in the log, which is safe from kill -9, and synced, as what was before a crash of the host is what
+    // will be asked for.
+    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -1024)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES as i64)?;
     connection.pragma_update(None, "wal_autocheckpoint", (LOG_BYTES / PAGE / 4) as i64)?;
