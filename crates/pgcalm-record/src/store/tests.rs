@@ -208,6 +208,19 @@ fn what_is_no_record_of_this_version_is_told_in_one_line() {
 const PAGE_OF_SCHEMA: usize = 4096;
 
 #[test]
+fn a_record_that_was_left_before_it_had_tables_is_begun_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
+    connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+    drop(connection);
+    assert!(std::fs::metadata(&path).unwrap().len() > 0);
+    drop(stored(directory.path(), 10));
+    assert_eq!(times(&Reader::open(directory.path()).unwrap(), 0, u64::MAX).len(), 10);
+}
+
+#[test]
 fn two_recorders_do_not_write_into_one_directory() {
     let directory = tempfile::tempdir().unwrap();
     let first = Writer::open(directory.path(), limits(64 << 20)).unwrap();

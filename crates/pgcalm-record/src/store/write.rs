@@ -11,7 +11,7 @@ use pgcalm_monitor::model::CheckpointPhase;
 use rusqlite::{Connection, ErrorCode, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 
-use super::{APPLICATION, FILE, VERSION, failed, refused, verify};
+use super::{APPLICATION, FILE, VERSION, check, failed, refused, verify};
 use crate::incident::Incident;
 use crate::second::{Disk, Second};
 
@@ -118,9 +118,10 @@ impl Writer {
             refused(directory, "another pgcalm record writes into it; stop that one, or give another --dir")
         })?;
         let path = directory.join(FILE);
-        let is_new = std::fs::metadata(&path).map_or(true, |metadata| metadata.len() == 0);
+        let was_there = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0);
         let failed = |error: rusqlite::Error| failed(&path, &error);
         let connection = Connection::open(&path).map_err(failed)?;
+        let is_new = !was_there || is_empty(&connection).map_err(failed)?;
         if !is_new {
             verify(&path, &connection)?;
         }
@@ -216,6 +217,12 @@ impl Writer {
         }
         transaction.commit()
     }
+}
+
+/// Whether there is no more than a header, as a recorder leaves that is killed before it has made the tables.
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    Ok(number("application_id")? == 0 && number("user_version")? == 0 && check(connection)? == 0)
 }
 
 fn prepare(connection: &Connection, is_new: bool, limits: Limits) -> rusqlite::Result<()> {
