@@ -16,9 +16,13 @@ const DAY_MS: u64 = 86_400_000;
 /// Three sentences, a line each, from a sample with rates and the record, if there is one in `directory`.
 pub fn sentences(host: &Host, directory: &Path) -> String {
     let (now, stalls) = now(host);
-    let read = Reader::open(directory).and_then(|reader| reader.incidents(host.time_ms.saturating_sub(DAY_MS)));
+    let from = host.time_ms.saturating_sub(DAY_MS);
+    let read = Reader::open(directory).and_then(|reader| {
+        let begins = reader.range()?.map(|(first, _)| first).filter(|first| *first > from);
+        Ok((reader.incidents(from)?, begins, reader.silence(host.time_ms)?))
+    });
     let (day, worst) = match &read {
-        Ok(incidents) => last_day(incidents),
+        Ok((incidents, begins, silence)) => last_day(incidents, *begins, silence.as_deref()),
         Err(_) if file_of(directory).try_exists().is_ok_and(|there| !there) => {
             ("Nothing is recorded, so what stalled in the last day is not known.".to_string(), None)
         }
@@ -29,7 +33,7 @@ pub fn sentences(host: &Host, directory: &Path) -> String {
         (_, Some(incident), _) if incident.cause != Cause::Unknown => {
             format!("First: {} ({}).", incident.cure.text.trim_end_matches('.'), incident.cure.command)
         }
-        (_, _, Err(_)) => {
+        (_, _, Err(_) | Ok((_, _, Some(_)))) => {
             "First: sudo systemctl enable --now pgcalm-record, so that the next stall explains itself; sudo pgcalm doctor tells what \
              will stall."
                 .to_string()
@@ -75,26 +79,40 @@ fn now(host: &Host) -> (String, bool) {
     }
 }
 
-/// What stalled, and the worst of it.
-fn last_day(incidents: &[Incident]) -> (String, Option<&Incident>) {
+/// What stalled, and the worst of it, in a record that begins only then, or does not go on.
+fn last_day<'a>(
+    incidents: &'a [Incident],
+    begins: Option<u64>,
+    silence: Option<&str>,
+) -> (String, Option<&'a Incident>) {
     let Some(worst) = incidents.iter().max_by(|a, b| a.lost_commits.total_cmp(&b.lost_commits)) else {
-        return ("Nothing stalled in the last day.".to_string(), None);
+        let text = match (silence, begins) {
+            (Some(silence), _) => format!("What stalled in the last day is not known: {silence}."),
+            (None, Some(begins)) => format!("Nothing stalled since {}, when the record begins.", time(begins)),
+            (None, None) => "Nothing stalled in the last day.".to_string(),
+        };
+        return (text, None);
     };
     let id = worst.id.map_or(String::new(), |id| format!(" (pgcalm incident {id})"));
     let text = format!(
-        "In the last day: {}; the worst at {}, instance {}, {} s: {}{id}.",
+        "In the last day: {}; the worst at {}, instance {}, {} s: {}{id}{}.",
         plural(incidents.len() as f64, "stall"),
         time(worst.started_ms),
         worst.server,
         short(worst.seconds),
         words(worst.cause),
+        silence.map_or(String::new(), |silence| format!("; {silence}")),
     );
     (text, Some(worst))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::store::tests::{NOW, incident};
+    use crate::store::{Item, Limits, Packer, Writer};
     use pgcalm_monitor::model::{Activity, Identity, Instance};
 
     #[test]
@@ -114,5 +132,26 @@ mod tests {
         let stalls = sentences(&Host { instances: vec![instance(9)], ..Host::default() }, directory.path());
         assert!(stalls.starts_with("Now: in instance 5432 9 statements have run for up to 7 s.\n"), "{stalls}");
         assert!(stalls.lines().last().unwrap().contains("trace why"), "{stalls}");
+    }
+
+    #[test]
+    fn a_record_that_stopped_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+        let mut writer = Writer::open(directory.path(), limits).unwrap();
+        let at = |time_ms| Host { time_ms, ..Host::default() };
+        writer.write(&Packer::default().pack(&at(NOW)).unwrap()).unwrap();
+        let line = |time_ms| sentences(&at(time_ms), directory.path()).lines().nth(1).unwrap().to_string();
+        assert!(line(NOW + 30_000).starts_with("Nothing stalled since"), "{}", line(NOW + 30_000));
+        let later = NOW + 2 * DAY_MS;
+        assert!(line(later).contains("is not known: nothing is recorded since 20"), "{}", line(later));
+        assert!(sentences(&at(later), directory.path()).contains("enable --now pgcalm-record"));
+        writer.write(&[Item::Incident(Box::new(incident(NOW - 60_000, Cause::Unknown)))]).unwrap();
+        let later = NOW + 3_600_000;
+        assert!(
+            line(later).contains("1 stall;") && line(later).contains("; nothing is recorded since"),
+            "{}",
+            line(later)
+        );
     }
 }

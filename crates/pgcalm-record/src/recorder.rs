@@ -351,7 +351,8 @@ impl Clock {
     }
 }
 
-fn now_ms() -> u64 {
+/// This moment: milliseconds since 1970.
+pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 

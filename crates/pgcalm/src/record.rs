@@ -54,9 +54,10 @@ pub(crate) fn incidents(args: &IncidentsArgs) -> anyhow::Result<()> {
         Some(text) => Some(when::parse("--since", text, &when::now())?),
         None => None,
     };
-    let incidents = open(&args.dir.dir)?.incidents(since_ms.unwrap_or(0))?;
+    let reader = open(&args.dir.dir)?;
+    let incidents = reader.incidents(since_ms.unwrap_or(0))?;
     let list = Incidents { pgcalm: env!("CARGO_PKG_VERSION").to_string(), since_ms, incidents };
-    output::present(&args.json, &list, &list::text(&list))
+    output::present(&args.json, &list, &list::text(&list, reader.silence(recorder::now_ms())?.as_deref()))
 }
 
 /// Shows one.
@@ -82,9 +83,7 @@ pub(crate) fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) ->
     let far = |incident: &Incident| incident.started_ms.abs_diff(at).min(incident.ended_ms.abs_diff(at));
     let incidents = reader.incidents(at.saturating_sub(MINUTE_MS))?;
     let Some(incident) = incidents.into_iter().filter(around).min_by_key(far) else {
-        let range = reader.range()?;
-        let recorded = range.is_some_and(|(first, last)| (first..=last).contains(&at));
-        let why = if recorded { "nothing stalled then" } else { "nothing was recorded then" };
+        let why = if reader.covers(at)? { "nothing stalled then" } else { "nothing was recorded then" };
         return Err(Failure::Usage(format!("--at {text}: {why}; pgcalm incidents lists what stalled")).into());
     };
     show(&incident, html, json)

@@ -20,8 +20,8 @@ pub struct Incidents {
     pub incidents: Vec<Incident>,
 }
 
-/// The list; each line ends in a newline.
-pub fn text(list: &Incidents) -> String {
+/// The list; each line ends in a newline. `silence` is what is said of a record that does not go on.
+pub fn text(list: &Incidents, silence: Option<&str>) -> String {
     let since = list.since_ms.map_or("all that is kept".to_string(), |since| format!("since {}", date_and_time(since)));
     let mut document = Document::new("pgcalm", "incidents", &since);
     let mut table = Table::new([
@@ -47,11 +47,12 @@ pub fn text(list: &Incidents) -> String {
     let none = table.rows.is_empty();
     let section = document.section("");
     section.table(table);
+    let silence = silence.map_or(String::new(), |silence| format!("; {silence}"));
     if none {
-        section.text("Nothing stalled.");
+        section.text(format!("Nothing stalled{silence}."));
     } else {
         let count = plural(list.incidents.len() as f64, "incident");
-        section.text(format!("{count}; pgcalm incident ID tells why."));
+        section.text(format!("{count}; pgcalm incident ID tells why{silence}."));
     }
     document.text()
 }

@@ -10,7 +10,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{damaged, failed, file_of, open_to_read, refused, sample};
 use crate::incident::{Cause, Incident};
+use crate::report::time::date_and_time;
 use crate::verdict::RULES;
+
+/// What is recorded goes on if it is not older: a sample is taken each second and written after some.
+const MINUTE_MS: u64 = 60_000;
 
 /// The store, to be read.
 pub struct Reader {
@@ -117,6 +121,25 @@ impl Reader {
         let until = i64::try_from(until_ms).unwrap_or(i64::MAX);
         let last = self.connection.query_row(sql, [until], |row| row.get::<_, Option<i64>>(0));
         Ok(last.map_err(|error| self.failed(&error))?.map(|last| last.max(0) as u64))
+    }
+
+    /// Whether something was recorded within a minute of a moment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::incidents`].
+    pub fn covers(&self, at_ms: u64) -> anyhow::Result<bool> {
+        Ok(self.last(at_ms.saturating_add(MINUTE_MS))?.is_some_and(|last| last + MINUTE_MS >= at_ms))
+    }
+
+    /// What is to be said of a record that does not go on at that moment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::incidents`].
+    pub fn silence(&self, now_ms: u64) -> anyhow::Result<Option<String>> {
+        let since = self.last(now_ms)?.map_or(String::new(), |last| format!(" since {}", date_and_time(last)));
+        Ok((!self.covers(now_ms)?).then(|| format!("nothing is recorded{since}")))
     }
 
     /// Whole samples from one time to another, oldest first; `take` is called with each.

@@ -104,6 +104,18 @@ fn samples_and_incidents_come_back_as_they_were_beside_a_recorder_that_writes() 
 }
 
 #[test]
+fn what_was_not_recorded_is_not_taken_for_calm() {
+    let directory = tempfile::tempdir().unwrap();
+    let _writer = stored(directory.path(), 10);
+    let reader = Reader::open(directory.path()).unwrap();
+    let covered = [NOW - 30_000, NOW + 5000, NOW + 60_000, NOW + 90_000].map(|at| reader.covers(at).unwrap());
+    assert_eq!(covered, [true, true, true, false]);
+    assert_eq!(reader.silence(NOW + 20_000).unwrap(), None);
+    let silence = reader.silence(NOW + 90_000).unwrap().unwrap();
+    assert!(silence.starts_with("nothing is recorded since 20"), "{silence}");
+}
+
+#[test]
 fn after_an_hour_each_tenth_second_is_kept_and_all_around_an_incident() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = stored(directory.path(), 400);
