@@ -66,18 +66,23 @@ pub(crate) struct Unwatched {
     pub reason: String,
     /// Whether it said nothing in time.
     pub timed_out: bool,
+    /// Whether it takes no session of anybody.
+    pub closed: bool,
 }
 
 impl From<ConnectError> for Unwatched {
     fn from(error: ConnectError) -> Self {
-        let timed_out = matches!(error, ConnectError::Refused { timed_out: true, .. });
-        Self { reason: error.reason().to_string(), timed_out }
+        let (timed_out, closed) = match error {
+            ConnectError::Refused { timed_out, closed, .. } => (timed_out, closed),
+            _ => (false, false),
+        };
+        Self { reason: error.reason().to_string(), timed_out, closed }
     }
 }
 
 impl From<Error> for Unwatched {
     fn from(error: Error) -> Self {
-        Self { reason: with_cause(&error), timed_out: is_timed_out(&error) }
+        Self { reason: with_cause(&error), timed_out: is_timed_out(&error), closed: false }
     }
 }
 

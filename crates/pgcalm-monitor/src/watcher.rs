@@ -18,6 +18,9 @@ const HUNG_AFTER: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// The longest one while a server starts or recovers: its users ask as often, and are let in before it is over.
+const LONGEST_PAUSE_IF_CLOSED: Duration = Duration::from_secs(4);
+
 /// A thread that samples a server at an interval.
 ///
 /// It may block for as long as the server doesn't answer, as one that is stopped or whose disk hangs: nobody waits for it.
@@ -38,7 +41,7 @@ struct State {
     asking_since: Option<Instant>,
     sample: Option<(Instant, Instance)>,
     facts: Option<Facts>,
-    unreachable: Option<String>,
+    unreachable: Option<Reachability>,
 }
 
 impl Watcher {
@@ -52,7 +55,8 @@ impl Watcher {
             if catch_unwind(watching).is_err() {
                 let mut state = watched.lock();
                 state.asking_since = None;
-                state.unreachable = Some("pgcalm failed at reading its answer".to_string());
+                let why = "pgcalm failed at reading its answer".to_string();
+                state.unreachable = Some(Reachability::Unreachable { why, closed: false });
             }
         })?;
         Ok(Self { shared })
@@ -68,7 +72,7 @@ impl Watcher {
         let state = self.shared.lock();
         let hung = state.asking_since.map(|since| since.elapsed()).filter(|waited| *waited >= HUNG_AFTER);
         let reachability = match (&state.unreachable, hung, &state.sample) {
-            (Some(why), None, _) => Reachability::Unreachable { why: why.clone() },
+            (Some(unreachable), None, _) => unreachable.clone(),
             (_, Some(waited), _) => Reachability::Hung { seconds: waited.as_secs_f64() },
             // Without an answer for less than that time, the sample before is still the latest there is.
             (None, None, Some((when, instance))) if when.elapsed() < interval * 2 + HUNG_AFTER => {
@@ -109,9 +113,18 @@ impl State {
         let hangs = answered && error.timed_out;
         if !hangs {
             self.asking_since = None;
-            self.unreachable = Some(error.to_string());
+            self.unreachable = Some(Reachability::Unreachable { why: error.to_string(), closed: error.closed });
         }
         hangs
+    }
+}
+
+/// Before the next attempt, where it would be so long. One that hangs logs nothing, and is to be heard as soon as it goes on.
+fn pause_after(failed: &Unwatched, hangs: bool, pause: Duration) -> Duration {
+    match (hangs, failed.closed) {
+        (true, _) => FIRST_PAUSE,
+        (_, true) => pause.min(LONGEST_PAUSE_IF_CLOSED),
+        _ => pause,
     }
 }
 
@@ -134,8 +147,7 @@ fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot
         };
         answered = shared.lock().failed(&failed, answered);
         memory.interrupt();
-        // One that hangs logs nothing, and is to be heard as soon as it goes on.
-        pause = if answered { FIRST_PAUSE } else { pause };
+        pause = pause_after(&failed, answered, pause);
         if !shared.pause(pause) {
             return;
         }
@@ -177,7 +189,17 @@ mod tests {
     use super::*;
 
     fn error(timed_out: bool) -> Unwatched {
-        Unwatched { reason: "no".to_string(), timed_out }
+        Unwatched { reason: "no".to_string(), timed_out, closed: false }
+    }
+
+    #[test]
+    fn a_server_that_recovers_is_heard_soon_after() {
+        let closed = Unwatched { closed: true, ..error(false) };
+        assert!(pause_after(&closed, false, LONGEST_PAUSE) < Duration::from_secs(5));
+        assert_eq!(pause_after(&error(false), false, LONGEST_PAUSE), LONGEST_PAUSE);
+        let mut state = State::default();
+        state.failed(&closed, true);
+        assert!(matches!(state.unreachable, Some(Reachability::Unreachable { closed: true, .. })));
     }
 
     #[test]
@@ -195,7 +217,7 @@ mod tests {
             assert!(shared.lock().failed(&error(true), true));
             assert!(hangs_since_then());
         }
-        let refused = Reachability::Unreachable { why: "no".to_string() };
+        let refused = Reachability::Unreachable { why: "no".to_string(), closed: false };
         assert!(!shared.lock().failed(&error(false), true));
         assert_eq!(watcher.view(HUNG_AFTER).reachability, refused);
         // One that was never reached is told with what may be wrong.

@@ -78,12 +78,13 @@ impl Address {
                         self.database,
                         self.user
                     ));
-                    first.get_or_insert((reason, failure.is_timed_out()));
+                    first.get_or_insert((reason, failure.is_timed_out(), failure.is_closed()));
                 }
             }
         }
-        let (reason, timed_out) = first.unwrap_or_default();
-        Err(ConnectError::Refused { text: format!("no connection to {}", places.join("; nor to ")), reason, timed_out })
+        let (reason, timed_out, closed) = first.unwrap_or_default();
+        let text = format!("no connection to {}", places.join("; nor to "));
+        Err(ConnectError::Refused { text, reason, timed_out, closed })
     }
 
     /// With TLS or without, and maybe again the other way round.

@@ -19,6 +19,8 @@ pub enum ConnectError {
         reason: String,
         /// Whether that one said nothing in time, rather than no.
         timed_out: bool,
+        /// Whether that one takes no session of anybody, as it starts, recovers or stops.
+        closed: bool,
     },
 }
 

@@ -71,6 +71,11 @@ impl Failure {
         }
     }
 
+    /// Whether the server takes no session of anybody: it starts, recovers or stops (`cannot_connect_now`).
+    pub(crate) fn is_closed(&self) -> bool {
+        self.reported().is_some_and(|error| error.code().code() == "57P03")
+    }
+
     fn cause<T: Error + 'static>(&self) -> Option<&T> {
         let Self::Connect(error) = self else { return None };
         chain(error).find_map(|error| error.downcast_ref::<T>())

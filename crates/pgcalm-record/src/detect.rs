@@ -22,7 +22,7 @@ const AROUND: usize = 60;
 /// So many good seconds in a row end an incident.
 const GOOD_AT_END: usize = 3;
 
-/// After so many seconds a stall is what is usual from now on; a server that hangs never is.
+/// After so many seconds a stall is what is usual from now on; a server that hangs or recovers never is.
 const LONGEST: usize = 600;
 
 /// So many seconds without a connection end an incident: the server was stopped.
@@ -226,7 +226,7 @@ impl Server {
 
     fn go_on(&mut self, mut second: Second, bad: bool, incidents: &mut Vec<Incident>) {
         let Some(open) = &mut self.open else { return };
-        let hangs = |second: &Second| matches!(second.answer, Answer::Hung(_));
+        let hangs = |second: &Second| matches!(second.answer, Answer::Hung(_) | Answer::Closed);
         // Of a hang that lasts, the newest second stands for those before: what is lost goes by the time between two.
         if open.seconds.len() > open.first + LONGEST
             && hangs(&second)
@@ -257,6 +257,12 @@ impl Server {
     fn judge(&self, second: &Second) -> Option<bool> {
         match second.answer {
             Answer::Hung(_) => return Some(true),
+            // One that was up a moment ago and was not stopped: of a crash there is no other sign.
+            Answer::Closed => {
+                let mut last = self.recent.iter().rev().take(AWAY_AT_END);
+                let was_up = last.any(|(second, _)| second.answer == Answer::Fresh);
+                return (was_up || self.open.is_some()).then_some(true);
+            }
             Answer::Silent | Answer::Away => return None,
             Answer::Fresh => {}
         }
@@ -316,7 +322,9 @@ impl Server {
                 && usual.commits >= 5.0
                 && before.commits.is_some_and(|commits| commits < 0.6 * usual.commits)
                 && before.active > 0;
-            if !(fell || before.answer == Answer::Silent || before.time_ms >= hung_since) {
+            // The recorder's session, too, ends before it is told why.
+            let lost = before.answer == Answer::Away && second.answer == Answer::Closed;
+            if !(fell || lost || before.answer == Answer::Silent || before.time_ms >= hung_since) {
                 break;
             }
             *bad = true;

@@ -50,6 +50,8 @@ pub enum Cause {
     DeviceAtCap,
     /// No processor was free.
     CpuBusy,
+    /// The server took no sessions: it stopped, started or recovered.
+    ServerRestarted,
     /// None of these can be shown.
     Unknown,
 }

@@ -51,7 +51,7 @@ fn now(host: &Host) -> (String, bool) {
         let name = format!("instance {}", instance.identity.name);
         match &instance.reachability {
             Reachability::Hung { seconds } => held.push(format!("{name} has not answered for {} s", short(*seconds))),
-            Reachability::Unreachable { why } => away.push(format!("{name} can't be looked into ({why})")),
+            Reachability::Unreachable { why, .. } => away.push(format!("{name} can't be looked into ({why})")),
             Reachability::Connecting => away.push(format!("{name} has not answered yet")),
             Reachability::Reachable => {
                 let slow = instance.activity.as_ref().map_or(0, |activity| activity.slow_sessions);

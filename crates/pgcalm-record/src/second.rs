@@ -21,7 +21,9 @@ pub enum Answer {
     Silent,
     /// It has not answered for so many seconds.
     Hung(f64),
-    /// There is no connection: it is stopped, starts, or refuses.
+    /// It takes no session of anybody: it starts, recovers or stops.
+    Closed,
+    /// There is no connection for another reason, as it is stopped.
     Away,
 }
 
@@ -214,6 +216,7 @@ impl Second {
                 Reachability::Reachable if instance.sampled_ms == last_asked && last_asked.is_some() => Answer::Silent,
                 Reachability::Reachable => Answer::Fresh,
                 Reachability::Hung { seconds } => Answer::Hung(*seconds),
+                Reachability::Unreachable { closed: true, .. } => Answer::Closed,
                 Reachability::Connecting | Reachability::Unreachable { .. } => Answer::Away,
             },
             answer_seconds: instance.sample_seconds.unwrap_or(0.0),

@@ -41,6 +41,13 @@ const BY_DISK: &[Cause] = &[DeviceAtCap, KernelFlusher, CheckpointWrite];
 /// The causes, in the order in which they are tried.
 pub const RULES: &[Rule] = &[
     Rule {
+        cause: ServerRestarted,
+        covers: &[],
+        doctor: None,
+        cure: "See in the server's log why it went down; max_wal_size bounds how much WAL a recovery has to read.",
+        condition: sessions::server_restarted,
+    },
+    Rule {
         cause: VolumeHung,
         covers: &[
             CheckpointSync,

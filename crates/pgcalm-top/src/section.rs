@@ -98,7 +98,7 @@ fn connection(context: &Context) -> Vec<Row> {
     let (text, style) = match &context.instance.reachability {
         Reachability::Reachable => return Vec::new(),
         Reachability::Connecting => ("no answer yet".to_string(), palette.secondary()),
-        Reachability::Unreachable { why } => (format!("unreachable: {why}"), palette.alarm()),
+        Reachability::Unreachable { why, .. } => (format!("unreachable: {why}"), palette.alarm()),
         Reachability::Hung { seconds } => {
             (format!("has not answered for {}", format::whole_seconds(*seconds)), palette.alarm())
         }

@@ -135,8 +135,9 @@ mod tests {
 
     #[test]
     fn the_same_ending_has_the_same_code_whatever_the_verb() {
-        let refused = || ConnectError::Refused { text: String::new(), reason: String::new(), timed_out: false };
-        let connecting = anyhow::Error::from(refused()).context("--connect");
+        let (text, reason) = (String::new(), String::new());
+        let refused = ConnectError::Refused { text, reason, timed_out: false, closed: false };
+        let connecting = anyhow::Error::from(refused).context("--connect");
         assert_eq!(of(&connecting), Exit::Unreachable);
         for (error, exit) in [
             (anyhow::Error::from(Failure::Unreachable(String::new())), Exit::Unreachable),

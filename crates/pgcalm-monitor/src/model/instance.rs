@@ -92,6 +92,9 @@ pub enum Reachability {
     Unreachable {
         /// One line.
         why: String,
+        /// Whether it takes no session of anybody, as it starts, recovers or stops.
+        #[serde(default)]
+        closed: bool,
     },
     /// It was connected to and doesn't answer.
     Hung {

@@ -69,7 +69,8 @@ impl Watched {
         let mut instance = match &self.watcher {
             Ok(watcher) => watcher.view(interval),
             Err(why) => {
-                Instance { reachability: Reachability::Unreachable { why: why.clone() }, ..Instance::default() }
+                let reachability = Reachability::Unreachable { why: why.clone(), closed: false };
+                Instance { reachability, ..Instance::default() }
             }
         };
         let facts = self.facts();
@@ -85,7 +86,7 @@ impl Watched {
                 .or(facts_of.and_then(|facts| facts.data_directory.clone())),
             version: facts_of.map(|facts| facts.version_name.clone()).or(host.and_then(|host| host.version.clone())),
         };
-        if let Reachability::Unreachable { why } = &instance.reachability {
+        if let Reachability::Unreachable { why, .. } = &instance.reachability {
             instance.missing.push(Missing {
                 subject: Subject::Connection,
                 reason: why.clone(),

@@ -369,6 +369,39 @@ fn a_server_that_goes_away_ends_it_and_comes_back_without_one() {
 }
 
 #[test]
+fn a_server_that_crashes_and_recovers_is_an_incident_and_one_that_refuses_the_recorder_is_none() {
+    let mut made = Made::new();
+    let refused = |made: &mut Made, closed, seconds| {
+        for _ in 0..seconds {
+            let reachability = Reachability::Unreachable { why: String::new(), closed };
+            let identity = made.instance(EVEN).identity;
+            made.sample(vec![Instance { identity, reachability, ..Instance::default() }]);
+        }
+    };
+    made.seconds(60, EVEN);
+    refused(&mut made, false, 3);
+    made.seconds(60, EVEN);
+    assert_eq!((made.detector.going_on().count(), made.incidents.len()), (0, 0));
+    let begin = made.time_ms;
+    // Longer than what is slow may be before it is the usual.
+    refused(&mut made, false, 1);
+    refused(&mut made, true, LONGEST + 100);
+    made.seconds(10, EVEN);
+    assert_eq!(made.incidents.len(), 1);
+    let incident = &made.incidents[0];
+    assert_eq!((incident.started_ms - begin, incident.cause), (1000, Cause::ServerRestarted));
+    let seconds = LONGEST as f64 + 101.0;
+    assert!(incident.ended_by.is_none() && incident.seconds == seconds, "{incident:?}");
+    assert!((incident.lost_commits / seconds - 100.0).abs() < 10.0, "{}", incident.lost_commits);
+    // One that was stopped holds nobody when it is started.
+    let mut made = Made::new();
+    made.seconds(60, EVEN);
+    refused(&mut made, false, AWAY_AT_END);
+    refused(&mut made, true, 30);
+    assert_eq!((made.detector.going_on().count(), made.incidents.len()), (0, 0));
+}
+
+#[test]
 fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
     for jump in [3_600_000_i64, -3_600_000] {
         let mut made = Made::new();

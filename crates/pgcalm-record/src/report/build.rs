@@ -121,6 +121,7 @@ pub fn lost_commits(open: &Open) -> f64 {
         let (commits, longest) = match second.answer {
             Answer::Fresh => (second.commits.unwrap_or(open.usual.commits), LONGEST_STEP),
             Answer::Hung(seconds) => (0.0, seconds),
+            Answer::Closed => (0.0, f64::INFINITY),
             Answer::Silent | Answer::Away => (0.0, LONGEST_STEP),
         };
         lost += (open.usual.commits - commits).max(0.0) * step.min(longest);

@@ -83,6 +83,7 @@ pub fn words(cause: Cause) -> &'static str {
         Cause::LwlockConvoy => "a queue for a lightweight lock",
         Cause::DeviceAtCap => "a disk at its cap",
         Cause::CpuBusy => "no processor was free",
+        Cause::ServerRestarted => "the server restarted or recovered",
         Cause::Unknown => "cause unknown",
     }
 }

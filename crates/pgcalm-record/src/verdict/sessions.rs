@@ -1,4 +1,4 @@
-//! What sessions do to each other: locks, logins, temporary files.
+//! What sessions do to each other: locks, logins, temporary files; or that there are none.
 
 use pgcalm_monitor::model::WaitCause;
 use pgcalm_render::number::{bytes, short};
@@ -6,7 +6,15 @@ use pgcalm_render::number::{bytes, short};
 use super::Found;
 use super::evidence::{data, disk_evidence, evidence, shares, waits_evidence};
 use super::window::{LOCK_SHARE, Window};
-use crate::second::Second;
+use crate::second::{Answer, Second};
+
+pub(super) fn server_restarted(window: &Window) -> Option<Found> {
+    let closed = window.share(|second| second.answer == Answer::Closed);
+    (closed >= 0.5).then(|| {
+        let rows = vec![shares("seconds in which the server took no session", closed, 0.0)];
+        ("The server took no session of anybody: it was stopping, starting or recovering.".to_string(), rows)
+    })
+}
 
 pub(super) fn lock_pile_up(window: &Window) -> Option<Found> {
     let most = window.most(WaitCause::Lock);

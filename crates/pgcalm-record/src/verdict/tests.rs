@@ -266,6 +266,7 @@ fn each_cause_is_told_by_its_signs() {
         second.answer = Answer::Hung(4.0);
         second.wal = Some(Disk { name: "sdb".to_string(), ..Disk::default() });
     });
+    expect(ServerRestarted, &[], &|second| *second = Second { answer: Answer::Closed, ..Second::default() });
     expect(VolumeHung, &[], &|second| {
         waits(second, Wal, "IO:WALSync");
         for disk in [&mut second.data, &mut second.wal] {

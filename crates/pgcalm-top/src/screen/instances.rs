@@ -77,7 +77,7 @@ fn instance_line(host: &Host, instance: &Instance, chosen: bool, name_width: usi
         Reachability::Connecting => {
             spans.push(Span::styled("no answer yet", palette.secondary()));
         }
-        Reachability::Unreachable { why } => {
+        Reachability::Unreachable { why, .. } => {
             spans.push(Span::styled(format!("unreachable: {why}"), palette.alarm()));
         }
         Reachability::Hung { seconds } => spans
