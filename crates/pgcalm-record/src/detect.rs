@@ -361,14 +361,19 @@ impl Server {
     }
 }
 
-/// One second's worth of commits was lost, or sessions stood in a queue or slept in the kernel, or the server did not answer.
+/// One second's worth of commits was lost, or sessions stood in a queue or slept in the kernel, or the server did not answer and
+/// commits don't tell whether anybody but the recorder waited.
 fn is_worth_it(open: &Open) -> bool {
     let bad = || open.seconds[open.first..=open.last].iter().filter(|(_, bad)| *bad).map(|(second, _)| second);
     let hung = bad().any(|second| matches!(second.answer, Answer::Hung(_)));
     let piled = bad().filter(|second| second.slow >= 3).count() >= 2;
     let asleep = bad().filter(|second| second.looks.users > 0).count() >= 2;
     let late = bad().filter(|second| second.answer_seconds > 1.0).count() >= 2;
-    hung || piled || asleep || late || build::lost_commits(open) >= 0.8 * open.usual.commits.max(5.0)
+    hung && open.usual.commits < 5.0
+        || piled
+        || asleep
+        || late
+        || build::lost_commits(open) >= 0.8 * open.usual.commits.max(5.0)
 }
 
 #[cfg(test)]

@@ -102,6 +102,13 @@ impl Made {
         self
     }
 
+    /// The first answer of a new session, as that before was given up: it has no rates.
+    fn back(&mut self) -> &mut Self {
+        let instance = Instance { rates: None, ..self.instance(EVEN) };
+        self.sample(vec![instance]);
+        self
+    }
+
     fn hung_for(&mut self, seconds: f64) {
         let mut instance = self.instance(EVEN);
         instance.sampled_ms = None;
@@ -184,12 +191,32 @@ fn a_volume_that_hangs_has_all_its_seconds() {
     for _ in 0..2 {
         made.sample(vec![silent.clone()]);
     }
-    made.hung(28).seconds(20, EVEN);
+    made.hung(28).back().seconds(20, EVEN);
     let incident = &made.incidents[0];
     assert!(incident.seconds >= 29.0, "{}", incident.seconds);
     assert_eq!(incident.longest_wait_seconds, 30.0);
     assert!(incident.lost_commits >= 2800.0, "{}", incident.lost_commits);
     assert!(incident.sentence.contains("did not answer"), "{}", incident.sentence);
+}
+
+#[test]
+fn what_was_committed_while_the_recorder_waited_is_not_lost() {
+    let after = |rates: &[f64]| {
+        let mut made = Made::new();
+        made.seconds(60, EVEN).hung(6);
+        for commits in rates {
+            let instance = made.instance(Load { commits: *commits, ..EVEN });
+            made.sample(vec![instance]);
+        }
+        made.seconds(10, EVEN);
+        made.incidents.first().map(|incident| incident.lost_commits)
+    };
+    assert_eq!(after(&[100.0, 100.0]), None);
+    // Counters that were read at the end of the hang, or before it.
+    for rates in [&[14.0, 120.0], &[100.0, 14.0]] {
+        let lost = after(rates).unwrap();
+        assert!((500.0..650.0).contains(&lost), "{lost}");
+    }
 }
 
 #[test]
@@ -239,7 +266,7 @@ fn a_recorder_that_hardly_gets_a_processor_counts_all_of_a_hang() {
         made.hung_for(at as f64 - 0.1);
     }
     made.time_ms = begin + 12_000;
-    made.seconds(10, EVEN);
+    made.back().seconds(10, EVEN);
     let incident = &made.incidents[0];
     assert_eq!((incident.started_ms - begin, incident.seconds), (1100, 12.0));
     assert!(incident.lost_commits > 850.0, "{}", incident.lost_commits);
@@ -420,7 +447,7 @@ fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
 #[test]
 fn a_server_that_hangs_for_an_hour_is_one_incident_with_all_it_lost() {
     let mut made = Made::new();
-    made.seconds(60, EVEN).hung(3600).seconds(1, STALL).seconds(AROUND + 20, EVEN);
+    made.seconds(60, EVEN).hung(3600).back().seconds(1, STALL).seconds(AROUND + 20, EVEN);
     let ends: Vec<_> = made.incidents.iter().map(|it| (it.started_ms, it.ended_by.as_deref())).collect();
     assert_eq!(ends, [(made.incidents[0].started_ms, None); 2]);
     let incident = &made.incidents[1];

@@ -118,15 +118,38 @@ pub fn lost_commits(open: &Open) -> f64 {
         let step = at
             .checked_sub(1)
             .map_or(1.0, |before| second.time_ms.saturating_sub(open.seconds[before].0.time_ms) as f64 / 1000.0);
-        let (commits, longest) = match second.answer {
-            Answer::Fresh => (second.commits.unwrap_or(open.usual.commits), LONGEST_STEP),
-            Answer::Hung(seconds) => (0.0, seconds),
-            Answer::Closed => (0.0, f64::INFINITY),
-            Answer::Silent | Answer::Away => (0.0, LONGEST_STEP),
+        let commits = match second.answer {
+            _ if has_no_word(second) => meanwhile(open, at),
+            Answer::Fresh => second.commits.unwrap_or(open.usual.commits),
+            _ => 0.0,
+        };
+        let longest = match second.answer {
+            Answer::Hung(seconds) => seconds,
+            Answer::Closed => f64::INFINITY,
+            _ => LONGEST_STEP,
         };
         lost += (open.usual.commits - commits).max(0.0) * step.min(longest);
     }
     lost
+}
+
+/// Whether counters were asked for in vain, so that the rate in the next answer spans this second, too.
+fn has_no_word(second: &Second) -> bool {
+    match second.answer {
+        Answer::Hung(_) | Answer::Silent => true,
+        Answer::Fresh => second.is_blind && second.commits.is_none(),
+        Answer::Closed | Answer::Away => false,
+    }
+}
+
+/// Commits per second while nothing was answered: the recorder may wait for what users don't need. The rate of the next answer spans
+/// that time, or that of the one after it, where the recorder had the counters before it had to wait. A new session has no rate:
+/// then all counts as lost.
+fn meanwhile(open: &Open, at: usize) -> f64 {
+    let seconds = open.seconds[at..].iter().map(|(second, _)| second);
+    let mut answers = seconds.filter(|second| second.answer == Answer::Fresh && !has_no_word(second));
+    let Some(rate) = answers.next().and_then(|second| second.commits) else { return 0.0 };
+    answers.next().and_then(|second| second.commits).map_or(rate, |next| next.min(rate))
 }
 
 /// What can be said where no cause can be shown.
