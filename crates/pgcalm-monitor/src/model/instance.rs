@@ -64,8 +64,8 @@ pub struct Instance {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Names it uniquely in a sample and stays the same over its restarts: `5432` for an instance of this host;
-    /// `5432:DIRECTORY`, of its data or, unless its processes may be looked at, its socket, for others that are found with
-    /// the same port later; `HOST:PORT` of a connection string.
+    /// `5432:DIRECTORY`, of its data or, unless its processes may be looked at, its socket, for others that come to be
+    /// beside it with the same port; `HOST:PORT` of a connection string.
     pub name: String,
     /// Setting cluster_name, if it has one and it is reachable.
     pub cluster_name: Option<String>,

@@ -185,12 +185,16 @@ impl Assembler {
         }
     }
 
-    /// A name that no other instance has had, and the same again after a restart.
+    /// A name that no other instance has, and the same again after a restart. That of one which is gone goes to the next one with its
+    /// port: a container that is made anew has another place.
     fn name(&mut self, port: Option<u16>, place: String, pid: Option<i32>) -> String {
         let number = port.map_or_else(|| "?".to_string(), |port| port.to_string());
-        let taken: Vec<&String> = self.names.values().collect();
-        let name = if taken.contains(&&number) { format!("{number}:{place}") } else { number };
-        let name = self.names.entry((port, place)).or_insert(name).clone();
+        let is_taken = |name: &str| self.watched.iter().any(|watched| watched.name == name);
+        let by_place = format!("{number}:{place}");
+        let key = (port, place);
+        let known = self.names.get(&key).filter(|name| !is_taken(name)).cloned();
+        let name = known.unwrap_or_else(|| if is_taken(&number) { by_place } else { number });
+        self.names.insert(key, name.clone());
         match pid {
             Some(pid) if self.watched.iter().any(|watched| watched.name == name) => format!("{name}:{pid}"),
             _ => name,
@@ -217,6 +221,29 @@ mod tests {
         let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
         assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
         assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
+    }
+
+    #[test]
+    fn a_container_that_is_made_anew_has_the_name_of_the_one_before() {
+        let root = host_with(&[(70, "db-1", 5432)]);
+        let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let mut names_of = |pids: &[i32]| {
+            assembler.looked = None;
+            loop {
+                let instances = assembler.assemble().instances;
+                if pids.iter().all(|pid| instances.iter().any(|instance| instance.identity.pid == Some(*pid))) {
+                    return instances.into_iter().map(|instance| instance.identity.name).collect::<Vec<_>>();
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        assert_eq!(names_of(&[70]), ["5432"]);
+        std::fs::remove_dir_all(root.path("proc/70")).unwrap();
+        add(&root, &[(80, "db-2", 5432)]);
+        assert_eq!(names_of(&[80]), ["5432"]);
+        // The first one, if it comes back beside it, has another.
+        add(&root, &[(70, "db-1", 5432)]);
+        assert_eq!(names_of(&[70, 80]), ["5432", "5432:db-1:/srv/pg"]);
     }
 
     #[test]
@@ -272,6 +299,11 @@ mod tests {
     fn host_with(servers: &[(i32, &str, u16)]) -> FakeHost {
         let root = FakeHost::default();
         root.link("proc/self/ns/uts", "uts:[1]");
+        add(&root, servers);
+        root
+    }
+
+    fn add(root: &FakeHost, servers: &[(i32, &str, u16)]) {
         for (pid, host, port) in servers {
             let stat = format!("{pid} (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
             root.put(format!("proc/{pid}/stat"), &stat);
@@ -287,6 +319,5 @@ mod tests {
             root.put(format!("{pid}/srv/pg/PG_VERSION"), "15\n");
             root.put(format!("{pid}/etc/hostname"), &format!("{host}\n"));
         }
-        root
     }
 }

@@ -134,6 +134,24 @@ fn after_an_hour_each_tenth_second_is_kept_and_all_around_an_incident() {
 }
 
 #[test]
+fn a_server_of_which_nothing_is_kept_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = stored(directory.path(), 10);
+    let gone = Second { time_ms: NOW, ..Second::default() };
+    let of_gone = Incident { server: "5432:3f2a".to_string(), ..incident(NOW, Cause::Unknown) };
+    let items = [
+        Item::Second(of_gone.server.clone(), Box::new(gone), true),
+        Item::Incident(Box::new(of_gone)),
+        Item::Incident(Box::new(incident(NOW, Cause::Unknown))),
+    ];
+    writer.write(&items).unwrap();
+    writer.tidy(NOW + 7 * 86_400_000 + 6000).unwrap();
+    let counts = Reader::open(directory.path()).unwrap().counts().unwrap();
+    assert!(counts.iter().all(|count| count.server == "5432"), "{counts:?}");
+    assert_eq!(counts.iter().map(|count| count.total).sum::<u64>(), 1);
+}
+
+#[test]
 fn the_file_keeps_to_its_size_and_the_newest_stay() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = Writer::open(directory.path(), limits(Limits::LEAST_BYTES)).unwrap();

@@ -164,6 +164,13 @@ impl Writer {
 
     fn try_to_tidy(&mut self, now_ms: u64) -> rusqlite::Result<()> {
         self.remove_before(now_ms.saturating_sub(self.limits.keep.as_millis() as u64))?;
+        // Once for each run of the recorder, as it takes a look at all seconds.
+        if self.thinned_ms == 0 {
+            self.connection.execute_batch(
+                "DELETE FROM server WHERE id NOT IN (SELECT server FROM second) AND name NOT IN (SELECT server FROM incident); \
+                 DELETE FROM incident_count WHERE server NOT IN (SELECT name FROM server UNION SELECT server FROM incident);",
+            )?;
+        }
         let until = now_ms.saturating_sub(FINE_MS);
         self.connection.execute(
             "DELETE FROM sample WHERE time_ms BETWEEN ?1 AND ?2 AND time_ms / 1000 % ?3 <> 0 AND NOT EXISTS \
