@@ -22,6 +22,7 @@ use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;
 use crate::server::checkpoint::Follower;
+use crate::server::counters::Gone;
 use crate::server::session::{Columns, Session};
 
 pub(crate) use crate::server::facts::Facts;
@@ -38,6 +39,7 @@ pub(crate) struct Memory {
     follower: Follower,
     queue: Queue,
     wait_time: WaitTime,
+    gone: Gone,
     /// Of standbys; `None` until there was one.
     lag: Option<History>,
     before: Option<Before>,
@@ -127,7 +129,8 @@ impl Server {
         };
         let now = Instant::now();
         instance.role = Some(core.role);
-        instance.counters = Some(core.counters);
+        let counters = instance.counters.insert(core.counters);
+        memory.gone.add_to(counters);
 
         let look = session.part("sessions", Subject::Activity, |session| activity::ask(session, facts))?;
         if !facts.sees_all_sessions {

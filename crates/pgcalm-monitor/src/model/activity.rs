@@ -146,7 +146,7 @@ pgcalm_host::names! {
 }
 
 /// Counters of the server since its statistics were reset. Sessions report them at the end of a transaction, once a
-/// second at most (`pgstat_report_stat()`).
+/// second at most (`pgstat_report_stat()`). Sums over databases don't fall when one is dropped or reset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Transactions committed, of all databases (pg_stat_database). pgcalm's own are among them, one per sample.

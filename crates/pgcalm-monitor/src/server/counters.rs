@@ -19,6 +19,27 @@ pub(super) struct Core {
     pub checkpoint_seconds: Option<f64>,
 }
 
+/// What has gone from sums over databases, as with one that was dropped: a counter that falls is taken for one that has begun anew,
+/// and all that is left of it for new.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    last: [u64; 6],
+    gone: [u64; 6],
+}
+
+impl Gone {
+    /// Adds it to what was read.
+    pub(super) fn add_to(&mut self, counters: &mut Counters) {
+        let Counters { commits, rollbacks, deadlocks, temporary_bytes, sessions, blocks_read, .. } = counters;
+        let sums = [commits, rollbacks, deadlocks, temporary_bytes, sessions, blocks_read];
+        for ((sum, last), gone) in sums.into_iter().zip(&mut self.last).zip(&mut self.gone) {
+            *gone += last.saturating_sub(*sum);
+            *last = *sum;
+            *sum += *gone;
+        }
+    }
+}
+
 /// Asks for all.
 pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
     let sql = format!(
@@ -61,4 +82,20 @@ pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error
         wal_since_redo_bytes: row.count("since_redo")?,
         checkpoint_seconds: row.number("checkpoint_age")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_dropped_takes_nothing_from_a_counter() {
+        let mut gone = Gone::default();
+        let told = [100, 80, 90, 5].map(|commits| {
+            let mut counters = Counters { commits, deadlocks: 3, ..Counters::default() };
+            gone.add_to(&mut counters);
+            (counters.commits, counters.deadlocks)
+        });
+        assert_eq!(told, [(100, 3), (100, 3), (110, 3), (110, 3)]);
+    }
 }
