@@ -28,6 +28,9 @@ const FORGET_S: f64 = 86_400.0;
 /// A base backup streams WAL, too, and ends when it is complete.
 const BASE_BACKUP: &str = "pg_basebackup";
 
+/// Names that nobody chose: two who have one need not be the same.
+const DEFAULT_NAMES: [&str; 2] = ["walreceiver", "pg_receivewal"];
+
 /// What a primary said before, as far as it is needed: readings of [`WINDOW_S`], when the primary was where for longer, and
 /// who was connected. A new cluster, a new timeline or a clock that is set back begins it anew.
 #[derive(Debug, Default)]
@@ -230,6 +233,9 @@ impl History {
             let mut standby = self.standby(reading, key, sender);
             standby.need = self.need(reading, pace, sample, &standby);
             standbys.push((key.clone(), standby));
+            if !self.seen.contains_key(key) {
+                self.forget_moved(key, &connected);
+            }
             let slot = key.slot.as_ref();
             self.seen.insert(
                 key.clone(),
@@ -379,6 +385,16 @@ impl History {
             } else {
                 keep.and_then(|keep| pace?.removal(lsn, rate?, keep))
             },
+        }
+    }
+
+    /// Drops the only one that had this name, if it is gone and has no slot: it has come back from another address.
+    fn forget_moved(&mut self, new: &Key, connected: &[(Key, &Sender)]) {
+        let mut same = self.seen.keys().filter(|old| old.application_name == new.application_name);
+        let (Some(old), None) = (same.next().cloned(), same.next()) else { return };
+        let is_gone = !connected.iter().any(|(key, _)| *key == old);
+        if is_gone && old.slot.is_none() && !DEFAULT_NAMES.contains(&old.application_name.as_str()) {
+            self.seen.remove(&old);
         }
     }
 

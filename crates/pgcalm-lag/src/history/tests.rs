@@ -145,6 +145,23 @@ fn a_standby_whose_connection_ends_is_shown_and_its_wal_watched() {
 }
 
 #[test]
+fn a_standby_that_comes_back_from_another_address_is_one() {
+    fn count(turns: &[&[Sender]]) -> usize {
+        let mut history = History::default();
+        let mut count = 0;
+        for (second, senders) in turns.iter().enumerate() {
+            count = history.add(with(reading(second as f64, 0), senders, &[])).standbys.len();
+        }
+        count
+    }
+    let at = |name: &str, host: u8| Sender { client_address: Some(format!("192.0.2.{host}")), ..sender(name, 0) };
+    assert_eq!(count(&[&[at("s1", 7)], &[], &[at("s1", 8)]]), 1);
+    // By the default name they may be two, and where two had a name, either may be the one that is missing.
+    assert_eq!(count(&[&[at("walreceiver", 7)], &[], &[at("walreceiver", 8)]]), 2);
+    assert_eq!(count(&[&[at("s1", 7), at("s1", 8)], &[at("s1", 8)], &[at("s1", 8), at("s1", 9)]]), 3);
+}
+
+#[test]
 fn a_base_backup_that_ends_is_no_lost_standby() {
     let mut history = History::default();
     history.add(with(reading(0.0, 0), &[sender("pg_basebackup", 0)], &[]));
