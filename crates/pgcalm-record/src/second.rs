@@ -174,9 +174,8 @@ impl Disk {
         self.in_flight > 0 && self.busy >= 0.95 && self.reads + self.writes < 1.0
     }
 
-    fn of(volume: &Volume, device: &Device) -> Self {
+    fn of(volume: &Volume, device: &Device, caps: &Caps) -> Self {
         let rates = device.rates.unwrap_or_default();
-        let caps = &volume.caps;
         let use_of = |what, cap: &Option<pgcalm_monitor::model::Cap>, used: f64| {
             let cap = cap.as_ref()?;
             Some(CapUse { what, used, allowed: cap.per_second as f64, source: cap.source.clone() })
@@ -208,7 +207,7 @@ impl Second {
     pub fn of(host: &Host, instance: &Instance, last_asked: Option<u64>) -> Self {
         let disk = |role| {
             let volume = instance.volumes.iter().find(|volume| volume.roles.contains(&role))?;
-            Some(Disk::of(volume, host.device(volume)?))
+            Some(Disk::of(volume, host.device(volume)?, &host.caps_of_all(volume)))
         };
         let mut second = Self {
             time_ms: host.time_ms,
@@ -359,5 +358,10 @@ mod tests {
         assert_eq!(second.disks().count(), 1);
         assert_eq!(second.neighbours, ["b"]);
         assert_eq!(Second::of(&host, &host.instances[0], Some(5)).answer, Answer::Silent);
+        // What both do is no part of what one alone may do.
+        let mut host = host;
+        host.instances[1].volumes[0].caps = Caps::default();
+        let disk = Second::of(&host, &host.instances[0], None).data.unwrap();
+        assert!(disk.cap.is_none() && !disk.is_full(), "{disk:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Cpu, Device, Instance, Interface, Missing, Pressure, Volume};
+use crate::model::{Cap, Caps, Cpu, Device, Instance, Interface, Missing, Pressure, Volume};
 
 /// A host and its instances at one moment: one sample.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,26 @@ impl Host {
     pub fn device(&self, volume: &Volume) -> Option<&Device> {
         let name = volume.disk.as_deref()?;
         self.devices.iter().find(|device| device.name == name)
+    }
+
+    /// What is allowed on the disk below a volume to all instances there: the disk's counters are of all, and a cap of one alone says
+    /// nothing of them.
+    pub fn caps_of_all(&self, volume: &Volume) -> Caps {
+        let of = |cap: fn(&Caps) -> &Option<Cap>| {
+            let ours = cap(&volume.caps);
+            let has_it = |instance: &Instance| {
+                let on_it = instance.volumes.iter().filter(|other| other.disk == volume.disk);
+                let mut caps = on_it.map(|other| cap(&other.caps)).peekable();
+                caps.peek().is_none() || caps.any(|other| other == ours)
+            };
+            ours.clone().filter(|_| self.instances.iter().all(has_it))
+        };
+        Caps {
+            read_operations: of(|caps| &caps.read_operations),
+            read_bytes: of(|caps| &caps.read_bytes),
+            write_operations: of(|caps| &caps.write_operations),
+            write_bytes: of(|caps| &caps.write_bytes),
+        }
     }
 }
 

@@ -74,10 +74,10 @@ pub fn greatest_share(host: &Host, instance: &Instance) -> Option<f64> {
     instance
         .volumes
         .iter()
-        .filter_map(|volume| Some((volume, host.device(volume)?.rates?)))
-        .flat_map(|(volume, rates)| {
+        .filter_map(|volume| Some((host.caps_of_all(volume), host.device(volume)?.rates?)))
+        .flat_map(|(caps, rates)| {
             Meter::ALL.map(|meter| {
-                let cap = meter.cap(&volume.caps)?.per_second;
+                let cap = meter.cap(&caps)?.per_second;
                 (cap > 0).then(|| meter.of(&rates) / cap as f64)
             })
         })
@@ -108,6 +108,7 @@ fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<
     let section = section(volume);
     let rates = context.host.device(volume).and_then(|device| device.rates.as_ref());
     let Some(rates) = rates else { return Vec::new() };
+    let volume = &Volume { caps: context.host.caps_of_all(volume), ..volume.clone() };
     let mut rows = Vec::new();
     for meter in Meter::ALL {
         let cap = meter.cap(&volume.caps).map(|cap| cap.per_second as f64);
