@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// What is too old or too much is removed at this interval.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What the ring may hold while nothing can be written: half an hour of ten instances.
+/// What the ring may hold while nothing can be written: some minutes of ten instances, most of an hour of one.
 const RING_BYTES: usize = 8 << 20;
 
 /// What it may hold of incidents alone: hundreds.

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use pgcalm_host::Failure;
 use pgcalm_monitor::model::CheckpointPhase;
 use rusqlite::{Connection, ErrorCode, Transaction, params};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, statvfs};
 
 use super::{APPLICATION, FILE, VERSION, check, failed, refused, verify};
 use crate::incident::Incident;
@@ -25,6 +25,13 @@ const AROUND_MS: u64 = 60_000;
 const LOG_BYTES: u64 = 4 << 20;
 
 const PAGE: u64 = 4096;
+
+/// With less left on its file system, the file keeps free pages of its own, which others can't take: what is removed is logged first,
+/// so on a full file system it is too late.
+const RESERVE: u64 = 4 * LOG_BYTES;
+
+/// For that, nothing is removed from a record that is as small.
+const KEPT_BYTES: u64 = Limits::LEAST_BYTES / 2;
 
 const TABLES: &str = "
 CREATE TABLE server (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -93,6 +100,7 @@ pub struct Writer {
     path: PathBuf,
     limits: Limits,
     thinned_ms: u64,
+    reserve: u64,
     // Held as long as this is.
     _lock: File,
 }
@@ -126,7 +134,7 @@ impl Writer {
             verify(&path, &connection)?;
         }
         prepare(&connection, is_new, limits).map_err(failed)?;
-        Ok(Self { connection, path, limits, thinned_ms: 0, _lock: lock })
+        Ok(Self { connection, path, limits, thinned_ms: 0, reserve: RESERVE, _lock: lock })
     }
 
     /// Writes in one transaction: all of it or, with an error, nothing.
@@ -137,7 +145,7 @@ impl Writer {
     pub fn write(&mut self, items: &[Item]) -> anyhow::Result<()> {
         match self.try_to_write(items) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
-                // Of the file's own limit, unless it is the disk's, and then this fails, too.
+                // Of the file's own limit, or a disk on which pages that are free now need no more room.
                 self.remove_oldest().and_then(|()| self.try_to_write(items))
             }
             written => written,
@@ -184,11 +192,20 @@ impl Writer {
             self.remove_oldest()?;
             turns += 1;
         }
+        // Of the file system.
+        let left = statvfs(&self.path).map_or(u64::MAX, |space| space.f_bavail * space.f_frsize);
+        let is_crowded = left < self.reserve;
+        if is_crowded && self.bytes("freelist_count")? < LOG_BYTES && self.used()? > KEPT_BYTES {
+            self.remove_oldest()?;
+        }
         self.connection.execute(
             "DELETE FROM dictionary WHERE id NOT IN (SELECT DISTINCT dictionary FROM sample) \
              AND id < (SELECT max(id) FROM dictionary)",
             [],
         )?;
+        if is_crowded {
+            return Ok(());
+        }
         // A step frees a page.
         let mut vacuum = self.connection.prepare("PRAGMA incremental_vacuum(2000)")?;
         let mut pages = vacuum.query([])?;
@@ -198,8 +215,13 @@ impl Writer {
 
     /// Bytes of the file that hold anything.
     fn used(&self) -> rusqlite::Result<u64> {
-        let number = |pragma: &str| self.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-        Ok((number("page_count")? - number("freelist_count")?).max(0) as u64 * PAGE)
+        Ok(self.bytes("page_count")?.saturating_sub(self.bytes("freelist_count")?))
+    }
+
+    /// Of as many pages as this pragma tells.
+    fn bytes(&self, pragma: &str) -> rusqlite::Result<u64> {
+        let pages = self.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))?;
+        Ok(pages.max(0) as u64 * PAGE)
     }
 
     /// The oldest tenth; of what is kept, even if a clock that was wrong has left something of years to come.
@@ -217,12 +239,16 @@ impl Writer {
         }
     }
 
+    /// In pieces of some hundred kilobytes: the log, in which each page is that changes, need not grow for it.
     fn remove_before(&mut self, time_ms: u64) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
-        for (table, column) in [("second", "time_ms"), ("sample", "time_ms"), ("incident", "ended_ms")] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE {column} < ?1"), [time_ms as i64])?;
+        for (table, time, rows) in
+            [("second", "time_ms", 2000), ("sample", "time_ms", 100), ("incident", "ended_ms", 5)]
+        {
+            let piece = format!("SELECT {time} FROM {table} WHERE {time} < ?1 ORDER BY {time} LIMIT {rows}");
+            let remove = format!("DELETE FROM {table} WHERE {time} <= (SELECT max({time}) FROM ({piece}))");
+            while self.connection.execute(&remove, [time_ms as i64])? > 0 {}
         }
-        transaction.commit()
+        Ok(())
     }
 }
 
@@ -351,4 +377,47 @@ fn write_incident(transaction: &Transaction, incident: &Incident) -> rusqlite::R
         params![id, incident.ended_ms as i64, cause, incident.lost_commits, document(Some(id as u64))?],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::NOW;
+
+    fn opened(directory: &Path) -> Writer {
+        Writer::open(directory, Limits { keep: Duration::from_secs(86_400), bytes: 64 << 20 }).unwrap()
+    }
+
+    #[test]
+    fn what_is_removed_does_not_have_to_fit_into_the_log_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = opened(directory.path());
+        let second = |number: u64| {
+            let second = Second { time_ms: NOW + number * 1000, commits: Some(100.0), ..Second::default() };
+            Item::Second("5432".to_string(), Box::new(second), false)
+        };
+        for piece in 0..30 {
+            let items: Vec<Item> = (piece * 2000..(piece + 1) * 2000).map(second).collect();
+            writer.write(&items).unwrap();
+        }
+        writer.remove_before(NOW + 59_990_000).unwrap();
+        let count = "SELECT count(*) FROM second";
+        assert_eq!(writer.connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 10);
+        let log = std::fs::metadata(directory.path().join(format!("{FILE}-wal"))).unwrap().len();
+        assert!(log < 2 << 20, "{log}");
+    }
+
+    #[test]
+    fn on_a_full_file_system_the_file_keeps_room_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = opened(directory.path());
+        let sample =
+            |second| Item::Sample { time_ms: NOW + second * 1000, dictionary: 0, length: 1, packed: vec![7; 20_000] };
+        writer.write(&(0..1000).map(sample).collect::<Vec<_>>()).unwrap();
+        let length = writer.bytes("page_count").unwrap();
+        writer.reserve = u64::MAX;
+        (0..20).for_each(|_| writer.tidy(NOW + 1_000_000).unwrap());
+        let (free, used) = (writer.bytes("freelist_count").unwrap(), writer.used().unwrap());
+        assert!((LOG_BYTES..2 * LOG_BYTES).contains(&free) && free + used == length, "{free} {used} {length}");
+    }
 }
