@@ -411,8 +411,12 @@ mod tests {
     fn on_a_full_file_system_the_file_keeps_room_of_its_own() {
         let directory = tempfile::tempdir().unwrap();
         let mut writer = opened(directory.path());
-        let sample =
-            |second| Item::Sample { time_ms: NOW + second * 1000, dictionary: 0, length: 1, packed: vec![7; 20_000] };
+        let sample = |second: u64| Item::Sample {
+            time_ms: NOW + second * 1000,
+            dictionary: 0,
+            length: 1,
+            packed: vec![7; 20_000],
+        };
         writer.write(&(0..1000).map(sample).collect::<Vec<_>>()).unwrap();
         let length = writer.bytes("page_count").unwrap();
         writer.reserve = u64::MAX;
