@@ -63,11 +63,13 @@ PGDLLEXPORT void _PG_init(void);
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
+/*
+ * What the directory is shows when it is used (archive_copy.c).  Not here: this runs in every process
+ * of the server at each reload, and all of them would hang with the archive's file system.
+ */
 static bool
 check_directory(char **newval, void **extra, GucSource source)
 {
-	struct stat st;
-
 	if ((*newval)[0] == '\0')
 		return true;
 	if ((*newval)[0] != '/')
@@ -75,16 +77,9 @@ check_directory(char **newval, void **extra, GucSource source)
 		GUC_check_errdetail("The directory must be an absolute path.");
 		return false;
 	}
-	/* whether it exists may change while the server runs: checked when it is used */
 	if (strlen(*newval) + 64 >= MAXPGPATH)
 	{
 		GUC_check_errdetail("The directory is too long.");
-		return false;
-	}
-	if (stat(*newval, &st) == 0 && archive_copy_is_pg_wal(&st))
-	{
-		GUC_check_errdetail("The directory is pg_wal.");
-		GUC_check_errhint("Name a directory outside of the data directory, for copies of WAL.");
 		return false;
 	}
 	return true;

@@ -105,7 +105,6 @@ typedef bool (*ArchiveMayGoOn)(size_t bytes);
 
 extern bool archive_copy(const char *name, const ArchiveTarget *target, ArchiveMayGoOn may_go_on,
                          ArchiveCopyResult *result);
-extern bool archive_copy_is_pg_wal(const struct stat *directory);
 extern void archive_copy_remove_leftovers(const char *directory);
 
 /* archive_jobs.c */

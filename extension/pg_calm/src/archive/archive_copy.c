@@ -140,8 +140,8 @@ same_file(const struct stat *a, const struct stat *b)
 }
 
 /* What is in pg_wal already would be found there, identical, and no copy made */
-bool
-archive_copy_is_pg_wal(const struct stat *directory)
+static bool
+is_pg_wal(const struct stat *directory)
 {
 	struct stat pg_wal;
 
@@ -522,8 +522,9 @@ open_files(Copy *copy)
 	copy->directory = open(copy->target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (copy->directory < 0 || fstat(copy->directory, &st) != 0)
 		return failed(copy, "could not open archive directory \"%s\": %m", copy->target->directory);
-	if (archive_copy_is_pg_wal(&st))
-		return failed(copy, "archive directory \"%s\" is pg_wal itself", copy->target->directory);
+	if (is_pg_wal(&st))
+		return failed(copy, "archive directory \"%s\" is pg_wal itself: name one for copies of WAL",
+		              copy->target->directory);
 	copy->result->directory_device = st.st_dev;
 	copy->result->directory_inode = st.st_ino;
 	copy->source = open(path, O_RDONLY | O_CLOEXEC);
