@@ -16,7 +16,7 @@ const PART: usize = 256 << 10;
 /// The largest timeline history that is read: 100,000 timelines, and far from memory's end.
 const LARGEST_HISTORY: u64 = 16 << 20;
 
-/// A file that ends early, and that nobody has written to for so long, is no copy that goes on.
+/// A damaged file that nobody has written to for so long is no copy that goes on.
 const COPIED_FOR: Duration = Duration::from_secs(600);
 
 /// How often the archive is looked through for a file that arrives meanwhile.
@@ -68,23 +68,11 @@ enum Tried {
     Absent,
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
-    /// A standby asks, and it is a link to what is not mounted, or ends early: it may be written under its own name, as `cp` does.
-    /// The server waits for such a file, too (`RestoreArchivedFile`, xlogarchive.c).
+    /// A standby asks, and it is a link to what is not mounted, or damaged and young: it may be written under its own name, as `cp`
+    /// does, over NFS in any order. The server waits for one that is short, too (`RestoreArchivedFile`, xlogarchive.c).
     Unfinished(String),
     /// It is restored; whether without a checksum.
     Restored(bool),
-}
-
-/// What is wrong with a file's content, and whether that is no more than its early end.
-struct Damage {
-    reason: String,
-    is_cut_off: bool,
-}
-
-impl From<String> for Damage {
-    fn from(reason: String) -> Self {
-        Self { reason, is_cut_off: false }
-    }
 }
 
 /// The cluster that asks, as far as it is known.
@@ -201,10 +189,8 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
     match Stored::open(source) {
         Ok(stored) => Ok(match copy(stored, source, name, target, cluster)? {
             Ok(unchecked) => Tried::Restored(unchecked),
-            Err(Damage { reason, is_cut_off }) if is_cut_off && cluster.is_standby && may_go_on(source) => {
-                Tried::Unfinished(reason)
-            }
-            Err(Damage { reason, .. }) => Tried::Unusable(format!(
+            Err(reason) if cluster.is_standby && may_go_on(source) => Tried::Unfinished(reason),
+            Err(reason) => Tried::Unusable(format!(
                 "{reason}; restore this file from another copy of the archive, or end recovery before it with \
                  recovery_target_lsn"
             )),
@@ -230,7 +216,7 @@ fn copy(
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<Result<bool, Damage>, Failure> {
+) -> Result<Result<bool, String>, Failure> {
     let mut output = target.map(Output::create).transpose()?;
     let mut check = SegmentCheck::new(name, cluster.system);
     let mut history = Vec::new();
@@ -242,18 +228,15 @@ fn copy(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.raw_os_error().is_some() => return Err(unreadable("read", source, error)),
             // Anything else that a decoder says is about the file's content.
-            Err(error) => {
-                let is_cut_off = error.kind() == io::ErrorKind::UnexpectedEof;
-                return Ok(Err(Damage { reason: format!("does not decompress: {error}"), is_cut_off }));
-            }
+            Err(error) => return Ok(Err(format!("does not decompress: {error}"))),
         };
         let bytes = &part[..length];
         if let Some(Err(reason)) = check.as_mut().map(|check| check.take(bytes)) {
-            return Ok(Err(reason.into()));
+            return Ok(Err(reason));
         }
         if let FileName::History { .. } = name {
             if history.len() as u64 + length as u64 > LARGEST_HISTORY {
-                return Ok(Err("is too large for a timeline history".to_string().into()));
+                return Ok(Err("is too large for a timeline history".to_string()));
             }
             history.extend_from_slice(bytes);
         }
@@ -262,12 +245,12 @@ fn copy(
         }
     }
     if let Some(Err(reason)) = check.map(SegmentCheck::finish) {
-        return Ok(Err(Damage { reason, is_cut_off: true }));
+        return Ok(Err(reason));
     }
     if let FileName::History { timeline } = name
         && let Some(reason) = history::complaint(timeline, &history)
     {
-        return Ok(Err(reason.into()));
+        return Ok(Err(reason));
     }
     if let Some(output) = output {
         output.finish()?;
