@@ -471,6 +471,36 @@ ok(archived(), 'once it is there archiving goes on');
 cmp_ok(scalar(my @new = glob("$archive/missing/0*")), '>', 10, 'into it');
 ok(becomes('directory_syncs < archived_files'), 'with a backlog an fsync of the directory serves several files');
 
+# --- what was copied ahead, and then the disk is replaced under the same path
+
+foreach my $pause (1, 0)
+{
+	my $disk = "$archive/disk$pause";
+
+	set('pg_calm_archive.directory', '');
+	make_wal(12);
+	my @files = (sort(ready_files()))[0 .. 9];
+	mkdir $disk or die;
+	write_file("$disk/$files[1]", 'another');
+	set('pg_calm_archive.directory', $disk);
+	# what comes after it is durable with the first file
+	ok(wait_for(sub { 4 == grep { -e "$disk/$_" && -e "$pg_wal/archive_status/$files[0].done" } @files[2 .. 5] }),
+		'files after one that is refused are copied');
+	if ($pause)
+	{
+		set('pg_calm_archive.directory', '');
+	}
+	else
+	{
+		sleep 11; # beyond KNOWN_MS
+	}
+	rename($disk, "$disk.old") && mkdir($disk) or die;
+	set('pg_calm_archive.directory', $disk);
+	make_wal(1);
+	ok(archived(), 'archived onto the new disk');
+	is(join(' ', grep { !-e "$disk/$_" } @files[1 .. 9]), '', 'all of them, whatever the old one had');
+}
+
 # --- a shutdown waits for the archiver, which works without its workers
 
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm_archive.directory');

@@ -178,6 +178,8 @@ archive_check_configured(CALM_ARCHIVE_STATE)
 	}
 	if (calm_archive_directory[0] != '\0')
 		return true;
+	/* a pause, in which the disk may be replaced: what it had counts no more */
+	archive_jobs_plan(NULL, 0, NULL);
 	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm_archive.directory");
 	return false;
 }

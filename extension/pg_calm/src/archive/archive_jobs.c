@@ -42,6 +42,12 @@
  */
 #define WORKER_SILENT_MS 30000
 
+/*
+ * What was found in the archive or put there so long ago is looked at again when it is asked for:
+ * its disk may be another one by now.  Files that share an fsync are mostly asked for sooner.
+ */
+#define KNOWN_MS 10000
+
 #define BURST_NS (UINT64CONST(100) * 1000 * 1000)
 #define NAP_US (20 * 1000)
 
@@ -51,7 +57,7 @@ typedef struct ArchiveJob
 	bool stale; /* nobody wants it any more; being copied */
 	int owner;
 	int position;   /* in the plan; the lowest is taken first */
-	uint64 beat_ms; /* being copied: when its owner was heard of last; only the owner sets it */
+	uint64 beat_ms; /* when its owner was heard of last; only that sets it, while it copies */
 	ArchiveFileName name;
 	ArchiveTarget target;
 	ArchiveCopyResult result;
@@ -157,7 +163,9 @@ archive_jobs_plan(const ArchiveFileName *names, int count, const ArchiveTarget *
 		while (position < count && strcmp(job->name, names[position]) != 0)
 			position++;
 		job->position = position;
-		if (position < count && same_target(&job->target, target))
+		if (position < count && same_target(&job->target, target) &&
+		    (position > 0 || job->state < ARCHIVE_JOB_RENAMED ||
+		     monotonic_ms() < job->beat_ms + KNOWN_MS))
 			continue;
 		if (job->state == ARCHIVE_JOB_COPYING)
 			job->stale = true;
