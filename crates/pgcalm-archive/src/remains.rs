@@ -15,7 +15,7 @@
 //!   until then the old `NAME` is asked for, too. An end here would end a standby that is in order, at each promotion. And it
 //!   loses nothing by waiting: it asks again, or streams. So for a standby an unfinished file is not there yet.
 //! - A recovery that ends where WAL ends would lose what the unfinished file holds. It stops. Whoever knows that no more of
-//!   the file will come renames it to `NAME` to have it replayed, or moves it away.
+//!   the file will come moves it to pg_wal as `NAME` to have it replayed, or away. In the archive `NAME` has to be whole.
 //!
 //! **Subdirectories** are looked through for segments only: histories lie where the segments lie, so the first segment stops
 //! what an absent history has sent astray, and another cluster's history can't be told from one's own. A segment in a

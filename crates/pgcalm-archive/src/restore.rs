@@ -68,8 +68,9 @@ enum Tried {
     Absent,
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
-    /// A standby asks, and it is a link to what is not mounted, or damaged and young: it may be written under its own name, as `cp`
-    /// does, over NFS in any order. The server waits for one that is short, too (`RestoreArchivedFile`, xlogarchive.c).
+    /// A standby asks, and it is a link to what is not mounted, or not written to its end, or damaged and young: it may be written
+    /// under its own name, as `cp` does, over NFS in any order. The server waits for one that is short, too
+    /// (`RestoreArchivedFile`, xlogarchive.c).
     Unfinished(String),
     /// It is restored; whether without a checksum.
     Restored(bool),
@@ -146,8 +147,8 @@ fn look(request: &Request, name: FileName, target: Option<&Path>, cluster: Clust
                 Ok(Outcome::Absent(format!("{file} is not in the archive yet: {} is not finished", found.display())))
             }
             Some(Remains::Unfinished(path)) => Err(Failure::Host(format!(
-                "{}: is not finished; if no more of it will come, rename it to {file} to have it replayed, or move it away to \
-                 end recovery before it",
+                "{}: is not finished; if no more of it will come, move it to pg_wal as {file}, uncompressed, to have it \
+                 replayed, or away to end recovery before it",
                 path.display()
             ))),
             Some(Remains::Unusable(path, reason)) => Err(Failure::Host(format!("{}: {reason}", path.display()))),
@@ -188,12 +189,16 @@ fn from_forms(
 fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Cluster) -> Result<Tried, Failure> {
     match Stored::open(source) {
         Ok(stored) => Ok(match copy(stored, source, name, target, cluster)? {
-            Ok(unchecked) => Tried::Restored(unchecked),
-            Err(reason) if cluster.is_standby && may_go_on(source) => Tried::Unfinished(reason),
-            Err(reason) => Tried::Unusable(format!(
+            Tried::Unusable(reason) if cluster.is_standby && may_go_on(source) => Tried::Unfinished(reason),
+            Tried::Unusable(reason) => Tried::Unusable(format!(
                 "{reason}; restore this file from another copy of the archive, or end recovery before it with \
                  recovery_target_lsn"
             )),
+            Tried::Unfinished(reason) if !cluster.is_standby => Tried::Unusable(format!(
+                "{reason}, and nothing after it; restore this file from another copy of the archive, or, if its timeline \
+                 was left here, move it to pg_wal to have it replayed"
+            )),
+            tried => tried,
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(match fs::read_link(source) {
             Ok(target) => {
@@ -209,14 +214,15 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
     }
 }
 
-/// Checks one file, and writes it if it is to appear somewhere. Returns whether it has no checksum, or what is damaged.
+/// Checks one file, and writes it if it is to appear somewhere. Returns whether it has no checksum, or what is damaged or, whoever
+/// asks, not written.
 fn copy(
     mut stored: Stored,
     source: &Path,
     name: FileName,
     target: Option<&Path>,
     cluster: Cluster,
-) -> Result<Result<bool, String>, Failure> {
+) -> Result<Tried, Failure> {
     let mut output = target.map(Output::create).transpose()?;
     let mut check = SegmentCheck::new(name, cluster.system);
     let mut history = Vec::new();
@@ -228,15 +234,15 @@ fn copy(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.raw_os_error().is_some() => return Err(unreadable("read", source, error)),
             // Anything else that a decoder says is about the file's content.
-            Err(error) => return Ok(Err(format!("does not decompress: {error}"))),
+            Err(error) => return Ok(Tried::Unusable(format!("does not decompress: {error}"))),
         };
         let bytes = &part[..length];
         if let Some(Err(reason)) = check.as_mut().map(|check| check.take(bytes)) {
-            return Ok(Err(reason));
+            return Ok(Tried::Unusable(reason));
         }
         if let FileName::History { .. } = name {
             if history.len() as u64 + length as u64 > LARGEST_HISTORY {
-                return Ok(Err("is too large for a timeline history".to_string()));
+                return Ok(Tried::Unusable("is too large for a timeline history".to_string()));
             }
             history.extend_from_slice(bytes);
         }
@@ -244,18 +250,20 @@ fn copy(
             output.write(bytes)?;
         }
     }
-    if let Some(Err(reason)) = check.map(SegmentCheck::finish) {
-        return Ok(Err(reason));
+    match check.map(SegmentCheck::finish) {
+        None | Some(Ok(None)) => {}
+        Some(Ok(Some(reason))) => return Ok(Tried::Unfinished(reason)),
+        Some(Err(reason)) => return Ok(Tried::Unusable(reason)),
     }
     if let FileName::History { timeline } = name
         && let Some(reason) = history::complaint(timeline, &history)
     {
-        return Ok(Err(reason));
+        return Ok(Tried::Unusable(reason));
     }
     if let Some(output) = output {
         output.finish()?;
     }
-    Ok(Ok(stored.lacks_checksum()))
+    Ok(Tried::Restored(stored.lacks_checksum()))
 }
 
 /// Whether somebody may be writing it. A clock that is behind that of the archive's host tells nothing.

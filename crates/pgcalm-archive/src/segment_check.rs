@@ -7,6 +7,10 @@
 //! archives, but for those after a switch to the next segment (`pg_switch_wal`, a base backup, `archive_timeout`), which are
 //! zero since version 11. So zeros pass after an XLOG_SWITCH record and up to the end only. CRCs of records are left to
 //! recovery.
+//!
+//! A standby with `archive_mode = always` archives the last segment that it was sent of a timeline (`WalReceiverMain`,
+//! walreceiver.c) under its full name, though it is written up to where the timeline was left only: then it is zero, or what
+//! an earlier segment in its place had. So that is told apart from what has WAL after a bad page.
 
 use crate::{FileName, SegmentName};
 
@@ -62,6 +66,8 @@ pub struct SegmentCheck {
     earlier_body: Vec<u8>,
     /// Where the pages after a switch begin; only zeros may follow.
     unused_from: Option<u64>,
+    /// What is wrong with the first page that is zero or of earlier WAL, if all after it are, too.
+    unwritten: Option<String>,
     /// Bytes taken.
     length: u64,
 }
@@ -93,6 +99,7 @@ impl SegmentCheck {
             previous_body: Vec::new(),
             earlier_body: Vec::new(),
             unused_from: None,
+            unwritten: None,
             length: 0,
         })
     }
@@ -135,14 +142,14 @@ impl SegmentCheck {
         Ok(())
     }
 
-    /// Call after the last byte.
-    pub fn finish(self) -> Result<(), String> {
+    /// Call after the last byte. Returns from where on it is not written, if it is right before.
+    pub fn finish(self) -> Result<Option<String>, String> {
         match self.first {
             None => Err(format!("is cut off: {} bytes are too few for a WAL page header", self.length)),
             Some(first) if self.length != first.segment_size => {
                 Err(format!("is cut off: {} bytes of the {} that its header tells", self.length, first.segment_size))
             }
-            Some(_) => Ok(()),
+            Some(_) => Ok(self.unwritten),
         }
     }
 
@@ -157,12 +164,19 @@ impl SegmentCheck {
             Some(first) => {
                 let offset = self.length - SHORT_HEADER as u64;
                 let is_zero = self.header.iter().all(|byte| *byte == 0);
-                if is_zero && (self.unused_from.is_some() || self.switched()) {
+                if is_zero && self.unwritten.is_none() && (self.unused_from.is_some() || self.switched()) {
                     self.unused_from.get_or_insert(offset);
                     return Ok(());
                 }
-                self.page(first, offset)?;
-                self.nothing_is_missing()
+                let is_older = self.u64_at(8) < first.start + offset;
+                match (self.page(first, offset), self.unwritten.take()) {
+                    (Err(reason), earlier) if is_older && self.unused_from.is_none() => {
+                        self.unwritten = earlier.or(Some(reason));
+                        Ok(())
+                    }
+                    (_, Some(reason)) | (Err(reason), None) => Err(reason),
+                    (Ok(()), None) => self.nothing_is_missing(),
+                }
             }
         }
     }
@@ -310,7 +324,7 @@ pub(crate) mod tests {
         for part in bytes.chunks(step) {
             check.take(part)?;
         }
-        check.finish()
+        check.finish()?.map_or(Ok(()), Err)
     }
 
     #[test]
@@ -380,6 +394,30 @@ pub(crate) mod tests {
         bytes[100 * PAGE..].fill(0);
         let error = check(NAME, &bytes, 4096).unwrap_err();
         assert!(error.contains("no WAL page at offset 819200"), "{error}");
+    }
+
+    #[test]
+    fn a_segment_that_is_written_up_to_a_page_only_is_told_apart() {
+        let unwritten = |bytes: &[u8]| {
+            let mut check = SegmentCheck::new(FileName::parse(NAME).unwrap(), None).unwrap();
+            check.take(bytes).and_then(|()| check.finish())
+        };
+        assert_eq!(unwritten(&segment()), Ok(None));
+        for old in [0, 0x9_0000_0000_u64] {
+            let mut bytes = segment();
+            for page in bytes[90 * PAGE..].chunks_mut(PAGE) {
+                page[8..16].copy_from_slice(&old.to_ne_bytes());
+            }
+            bytes[100 * PAGE..110 * PAGE].fill(0);
+            let reason = unwritten(&bytes).unwrap().unwrap();
+            assert!(reason.contains(&format!("offset {}", 90 * PAGE)), "{reason}");
+            // WAL after it, and a page that is neither.
+            let good = segment();
+            bytes[127 * PAGE..].copy_from_slice(&good[127 * PAGE..]);
+            assert_eq!(unwritten(&bytes), Err(reason.clone()));
+            bytes[127 * PAGE + 15] = 0xFF;
+            assert_eq!(unwritten(&bytes), Err(reason));
+        }
     }
 
     #[test]

@@ -290,6 +290,22 @@ fn a_standby_waits_for_a_copy_that_goes_on_and_not_for_one_that_was_cut_off() {
     }
 }
 
+/// As a standby with `archive_mode = always` archives it when the primary has gone.
+#[test]
+fn a_standby_waits_at_the_end_of_a_timeline_that_was_left() {
+    let mut bytes = noisy_segment();
+    bytes[100 * 8192..].fill(0);
+    let cluster = Site::new();
+    let source = cluster.archive(NAME, &bytes);
+    let then = std::time::SystemTime::now() - 6 * COPIED_FOR;
+    fs::File::options().write(true).open(&source).unwrap().set_modified(then).unwrap();
+    let error = cluster.restore(NAME).unwrap_err();
+    assert!(error.contains("no WAL page at offset 819200") && error.contains("move it to pg_wal"), "{error}");
+    fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
+    let outcome = cluster.outcome(NAME);
+    assert!(matches!(&outcome, Ok(Outcome::Absent(text)) if text.contains("offset 819200")), "{outcome:?}");
+}
+
 #[test]
 fn a_link_that_leads_nowhere_is_passed_over_for_a_good_form() {
     let cluster = Site::new();
