@@ -47,7 +47,7 @@ pub enum Target {
 pub enum Outcome {
     /// It was restored, or checked.
     Restored(Restored),
-    /// The archive does not hold it; or a standby asks, which will ask again, and it is not finished or the archive can't be read.
+    /// The archive does not hold it; or a standby asks, which will ask again, and it is not finished, or can't be read or written.
     /// The text says which. This alone may be taken for the end of the archived WAL.
     Absent(String),
 }
@@ -95,6 +95,8 @@ pub(crate) struct Cluster {
 /// looks for new ones again and again, so this would end it at each outage as well. The price is that a promotion which can't
 /// see the archive may take a timeline's number that another server took unseen. Archivers that replace nothing, as
 /// pg_calm_archive, then stop at the two histories of one name.
+///
+/// **A cluster that can't be written to**, as one whose pg_wal is full, is the same: a standby that replays makes room.
 pub fn restore(request: &Request) -> Result<Outcome, Failure> {
     let file = &request.file;
     let name = FileName::parse(file).ok_or_else(|| {
@@ -279,7 +281,7 @@ pub(crate) fn unreadable(action: &str, path: &Path, error: impl Display) -> Fail
 
 /// A file of the cluster that could not be written.
 fn failed(action: &str, path: &Path, error: impl Display) -> Failure {
-    Failure::Host(format!("{action} {}: {error}", path.display()))
+    Failure::Unreachable(format!("{action} {}: {error}", path.display()))
 }
 
 /// The file while it is written.

@@ -8,7 +8,7 @@ pub enum Failure {
     /// The host, the server or the role lacks a privilege, a program or a feature.
     #[error("{0}")]
     Host(String),
-    /// No server is there, or it does not answer, or it ended; no archive can be read.
+    /// No server is there, or it does not answer, or it ended; no archive can be read, or no file of it written.
     #[error("{0}")]
     Unreachable(String),
     /// A signal asked for the end; the text says in what state that leaves things.

@@ -360,6 +360,22 @@ fn an_archive_that_cant_be_read_stops_a_recovery_and_no_standby() {
 }
 
 #[test]
+fn a_cluster_that_cant_be_written_to_stops_a_recovery_and_no_standby() {
+    let cluster = Site::new();
+    cluster.archive(NAME, &segment());
+    // In the place of the file that is written.
+    fs::create_dir(cluster.target().with_file_name(format!("xlogtemp.pgcalm.{}", std::process::id()))).unwrap();
+    let request = Request {
+        archive: cluster.dir.path().join("archive"),
+        file: NAME.to_string(),
+        target: Target::File(cluster.target()),
+    };
+    assert!(matches!(restore(&request), Err(Failure::Unreachable(text)) if text.starts_with("create ")));
+    fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
+    assert!(matches!(restore(&request), Ok(Outcome::Absent(text)) if text.starts_with("create ")));
+}
+
+#[test]
 fn a_standby_waits_for_what_a_link_leads_to() {
     let cluster = Site::new();
     let link = cluster.dir.path().join("archive").join(NAME);
