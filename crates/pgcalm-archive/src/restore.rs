@@ -296,7 +296,8 @@ struct Output<'a> {
 impl<'a> Output<'a> {
     fn create(target: &'a Path) -> Result<Self, Failure> {
         let path = target.with_file_name(format!("xlogtemp.pgcalm.{}", std::process::id()));
-        let file = Replacement::create(path.clone(), 0o600).map_err(|error| failed("create", &path, error))?;
+        let mode = cluster::file_mode(target);
+        let file = Replacement::create(path.clone(), mode).map_err(|error| failed("create", &path, error))?;
         Ok(Self { file, target })
     }
 

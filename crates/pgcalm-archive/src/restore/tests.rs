@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 use crate::segment_check::tests::{NAME, SYSTEM, segment};
 
@@ -112,6 +114,19 @@ fn a_segment_is_restored_from_each_form() {
         assert_eq!(restored.source, source);
         assert!(!restored.unchecked);
         assert_eq!(fs::read(cluster.target()).unwrap(), bytes);
+    }
+}
+
+/// Else a backup as a member of the group would fail at the file once the server has recycled it.
+#[test]
+fn a_restored_file_has_the_mode_of_the_clusters_files() {
+    let cluster = Site::new();
+    cluster.archive(NAME, &segment());
+    for (directory, file) in [(0o750, 0o640), (0o700, 0o600)] {
+        let data = cluster.dir.path().join("data");
+        fs::set_permissions(data, fs::Permissions::from_mode(directory)).unwrap();
+        cluster.restore(NAME).unwrap();
+        assert_eq!(fs::metadata(cluster.target()).unwrap().permissions().mode() & 0o777, file);
     }
 }
 
