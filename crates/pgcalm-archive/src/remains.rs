@@ -20,7 +20,10 @@
 //! **Subdirectories** are looked through for segments only: histories lie where the segments lie, so the first segment stops
 //! what an absent history has sent astray, and another cluster's history can't be told from one's own. A segment in a
 //! subdirectory that says of itself that it is another cluster's is passed over. So is a directory that may not be read or has
-//! gone: others keep theirs beside an archive. For a standby nothing is looked through: it loses nothing by an absence.
+//! gone: others keep theirs beside an archive.
+//!
+//! **For a standby nothing is looked through**: it loses nothing by an absence, and asks for what isn't there every few seconds,
+//! of an archive that may have a hundred thousand entries. Only the usual names are looked for, each by itself.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -38,6 +41,9 @@ const DEPTH: usize = 4;
 
 /// How those end that are written, or were never finished.
 const UNFINISHED: [&str; 5] = [".partial", ".tmp", ".temp", ".part", ".filepart"];
+
+/// Suffixes of compressed files in forms that are not read.
+const UNREAD: [&str; 3] = [".xz", ".bz2", ".zstd"];
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +65,9 @@ pub(crate) fn find(
     cluster: Cluster,
     unread: &mut String,
 ) -> Result<Option<Remains>, Failure> {
+    if cluster.is_standby {
+        return Ok(by_name(archive, file));
+    }
     let mut found = None;
     let mut directories = Vec::new();
     for entry in entries(archive).map_err(|error| unreadable("look through", archive, error))? {
@@ -72,10 +81,19 @@ pub(crate) fn find(
             directories.push((path, 1));
         }
     }
-    if found.is_none() && !cluster.is_standby && matches!(name, FileName::Segment(_) | FileName::Partial(_)) {
+    if found.is_none() && matches!(name, FileName::Segment(_) | FileName::Partial(_)) {
         found = in_subdirectories(directories, file, cluster.system, unread)?;
     }
     Ok(found)
+}
+
+fn by_name(archive: &Path, file: &str) -> Option<Remains> {
+    let unfinished = Form::ALL.into_iter().flat_map(|form| UNFINISHED.map(|rest| format!("{}{rest}", form.suffix())));
+    let mut names = UNREAD.map(String::from).into_iter().chain(unfinished);
+    names.find_map(|rest| {
+        let path = archive.join(format!("{file}{rest}"));
+        fs::symlink_metadata(&path).is_ok().then(|| classify(rest.as_bytes(), &path, file))
+    })
 }
 
 fn in_subdirectories(
@@ -236,13 +254,19 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_looks_through_no_subdirectories() {
+    fn a_standby_looks_nothing_through() {
         let archive = tempfile::tempdir().unwrap();
         fs::create_dir(archive.path().join("other")).unwrap();
         fs::write(archive.path().join("other").join(NAME), segment()).unwrap();
+        // Found by who looks at each entry.
+        fs::write(archive.path().join(format!("{NAME}.old")), "").unwrap();
         let cluster = Cluster { system: Some(SYSTEM), is_standby: true };
-        let found = find(archive.path(), NAME, FileName::parse(NAME).unwrap(), cluster, &mut String::new());
-        assert_eq!(found.unwrap(), None);
+        let find = || find(archive.path(), NAME, FileName::parse(NAME).unwrap(), cluster, &mut String::new()).unwrap();
+        assert_eq!(find(), None);
+        fs::write(archive.path().join(format!("{NAME}.zst.tmp")), "").unwrap();
+        assert!(matches!(find(), Some(Remains::Unfinished(_))));
+        fs::write(archive.path().join(format!("{NAME}.bz2")), "").unwrap();
+        assert!(matches!(find(), Some(Remains::Unusable(..))));
     }
 
     #[test]
