@@ -239,7 +239,7 @@ SKIP:
 			$call = $unfinished{$pid} . $1;
 			$begins = 0;
 		}
-		if ($call =~ /^fsync\(\d+<.*\/\.pgcalm-tmp\.[^.]+\.([0-9A-F]{24})\.\d+>\)\s+= 0/)
+		if ($call =~ /^fsync\(\d+<.*\/\.pgcalm-tmp\.[^.]+\.([0-9A-F]{24})\.[0-9A-F]{16}\.\d+>\)\s+= 0/)
 		{
 			$synced{$1} = 1;
 		}
@@ -451,6 +451,29 @@ ok(-e $foreign, 'nor that of another server');
 like(slurp_file($node->logfile, $offset), qr/removed leftover/, 'the log says so');
 close $lock;
 unlink $locked, $foreign;
+
+# --- another host's file under what would be our name without chance, such as an equal container's
+
+my $failures = archive_value('failures');
+my ($log, $current) = $node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_lsn())') =~ /^(.{16})(.{8})$/;
+my @locks;
+foreach my $pid (archiving_pids())
+{
+	foreach my $number (0 .. 3)
+	{
+		my $path = sprintf("$archive/$mine$log%08X.$pid", hex($current) + $number);
+
+		write_file($path, 'x');
+		open(my $held, '<', $path) or die;
+		flock($held, LOCK_EX) or die;
+		push @locks, [ $held, $path ];
+	}
+}
+make_wal(1);
+ok(archived(), 'archived beside it');
+is(archive_value('failures'), $failures, 'without a failure');
+is(scalar(grep { -e $_->[1] } @locks), 12, 'nobody touches it');
+unlink map { $_->[1] } splice @locks;
 
 # --- a directory that is not there, and one set later
 

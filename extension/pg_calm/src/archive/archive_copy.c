@@ -14,8 +14,8 @@
  * archive, by whatever path, or the WAL file under a second name.  What is in the
  * archive under a final name is never written to, and never removed.
  *
- * A temporary name has the system identifier and a number for the data
- * directory in it, and its file is locked (flock(2)) while it is written.
+ * A temporary name has the system identifier, a number for the data directory and a random one
+ * in it, so that nobody on any host writes under it, too.  Its file is locked (flock(2)) meanwhile.
  * Leftovers of a crash are removed when the archiver starts: those of this
  * data directory, if nobody holds the lock.  Two servers that share an archive
  * don't touch each other's; and a copy whose temporary file was taken away
@@ -403,23 +403,14 @@ open_temporary(Copy *copy)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	char prefix[80];
+	uint64 number;
 
 	owner_prefix(prefix, sizeof(prefix));
-	snprintf(copy->temporary_name, sizeof(copy->temporary_name), "%s%s.%d", prefix, copy->name,
-	         MyProcPid);
+	if (!pg_strong_random(&number, sizeof(number)))
+		return failed(copy, "could not generate a random number");
+	snprintf(copy->temporary_name, sizeof(copy->temporary_name), "%s%s.%016llX.%d", prefix,
+	         copy->name, (unsigned long long) number, MyProcPid);
 	copy->temporary = openat(copy->directory, copy->temporary_name, flags, pg_file_create_mode);
-	if (copy->temporary < 0 && errno == EEXIST)
-	{
-		/* of an earlier process with our number: see the lock's meaning above */
-		int old = openat(copy->directory, copy->temporary_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-
-		/* only with the lock: a standby on another host can have our number and our prefix */
-		if (old >= 0 && flock(old, LOCK_EX | LOCK_NB) == 0)
-			(void) unlinkat(copy->directory, copy->temporary_name, 0);
-		if (old >= 0)
-			(void) close(old);
-		copy->temporary = openat(copy->directory, copy->temporary_name, flags, pg_file_create_mode);
-	}
 	if (copy->temporary < 0)
 		return failed_file(copy, "create file", copy->temporary_name);
 	/* advice to whoever cleans up; not every filesystem has locks */
