@@ -213,23 +213,50 @@ my @impossible = (
 overwrite(join '', $good, @impossible);
 has_members($one, 'own', 'one=true', 'records with impossible values are nobody');
 
-# They are written again until a look at the view has seen them
+# Whether the view comes to be so beside members that are forged: they are written again until a
+# look at it has seen them
+sub becomes_beside
+{
+	my ($condition, @others) = @_;
+
+	return wait_for(
+		sub {
+			my $now = substr(slurp_file($file), 0, $record_size);
+
+			overwrite($now . join '', map { forged($now, %$_) } @others);
+			return $one->safe_psql('postgres', "SELECT coalesce($condition, false) FROM pg_calm_share") eq 't';
+		},
+		20);
+}
+
+# The sum of shares, and what is done with the rest
+my %other = (weight => 100, wants => 1, operations_per_second => 0, bytes_per_second => 0, name => 'other');
+$one->append_conf('postgresql.conf', "pg_calm_share.caps = '40, 3MB'");
+$one->reload;
+ok( becomes_beside('count(*) = 6 AND sum(write_iops) FILTER (WHERE NOT own) = 40', ({%other}) x 5),
+	'many share no more than there is');
+ok( becomes_beside('count(*) = 6 AND min(write_bandwidth) = 512 * 1024', ({%other}) x 5), 'nor more bytes');
+$one->append_conf('postgresql.conf', "pg_calm_share.caps = '600, 60MB'");
+$one->reload;
+# of the bytes, too, the one without a cap has what the other leaves of the whole
+ok( becomes_beside(
+		q{string_agg(write_bandwidth / 1024 / 1024 || '', ' ' ORDER BY slot) FILTER (WHERE NOT own) = '50 10'},
+		{%other}, {%other, operations_per_second => 100}),
+	'what one may not use of the bytes because of its operations is the other\'s');
+
+$one->append_conf('postgresql.conf', "pg_calm_share.caps = '1000, 100MB'");
+$one->reload;
+
+# Liars can take the share, down to a least one
 my %lie = (
 	weight => 1000,
 	wants => 1,
 	operations_per_second => 0xFFFFFFFF,
 	bytes_per_second => 0,
 	name => "evil\n\0\xff" . 'x' x 40);
-my $floor = 'SELECT write_iops FROM pg_calm_share WHERE own';
-ok( wait_for(
-		sub {
-			my $now = substr(slurp_file($file), 0, $record_size);
 
-			overwrite($now . forged($now, %lie) x 511);
-			return ($one->safe_psql('postgres', $floor) || 0) == 10;
-		},
-		20),
-	'511 liars leave us the least share');
+ok(becomes_beside('min(write_iops) FILTER (WHERE own) = 10', ({%lie}) x 50), '50 liars leave us the least share');
+ok(becomes_beside('min(write_iops) FILTER (WHERE own) = 1', ({%lie}) x 511), '511 liars an equal part');
 unlike($one->safe_psql('postgres', 'SELECT name FROM pg_calm_share'), qr/[^\x20-\x7e\n]/, 'their names are harmless');
 has_members($one, 'own', 'one=true', 'and they are forgotten when they fall silent');
 

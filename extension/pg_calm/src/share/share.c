@@ -10,9 +10,8 @@
  * device's budget is divided among the members that have something to flush, by weight; what a
  * member can't use because of a cap of its own goes to the others.
  *
- * Whatever the file says, a share is never less than FLOOR_OPERATIONS and
- * FLOOR_BYTES.  If the file can't be used the instance goes on alone, with the
- * caps it knows, and says so once.
+ * Whatever the file says, a share is at least FLOOR_OPERATIONS and FLOOR_BYTES, or an equal part.
+ * If the file can't be used the instance goes on alone, with the caps it knows, and says so once.
  *
  * Checkpoints started by time are de-phased.  The checkpointer starts one
  * checkpoint_timeout after the start of the last, whatever caused that, so one
@@ -175,52 +174,59 @@ go_solo(void)
 }
 
 /*
- * What the member in a slot may write per second of the whole, as if it had something to.
- * Max-min fair by weight: each gets its weight's part, or its limit if that is less, and what is
- * left is divided again among the others.
+ * Divide a whole among the members that have something to flush, and the one in the slot.  Max-min
+ * fair by weight: each gets its weight's part, or its limit if that is less, and what is left is
+ * divided again among the others.  What comes in as limits goes out as shares.
  */
-static double
-divide(const ShareRecord *all, int slot, double whole, bool operations)
+static void
+divide(const ShareRecord *all, int slot, double whole, double *shares)
 {
-	double limits[SHARE_SLOTS];
 	bool done[SHARE_SLOTS];
 
 	for (int i = 0; i < SHARE_SLOTS; i++)
-	{
-		double cap = operations ? all[i].operations_per_second : all[i].bytes_per_second;
-
-		limits[i] = cap > 0 ? cap : INFINITY;
 		done[i] = all[i].magic == 0 || (!all[i].wants && i != slot);
-	}
-	if (isinf(whole))
-		return limits[slot];
 	for (;;)
 	{
 		double sum = 0;
-		int least = slot; /* whose limit is the least for its weight */
+		int least = -1; /* whose limit is the least for its weight */
 
 		for (int i = 0; i < SHARE_SLOTS; i++)
 		{
 			if (done[i])
 				continue;
 			sum += all[i].weight;
-			if (limits[i] / all[i].weight < limits[least] / all[least].weight)
+			if (least < 0 || shares[i] / all[i].weight < shares[least] / all[least].weight)
 				least = i;
 		}
-		if (limits[least] > whole / sum * all[least].weight)
-			return whole / sum * all[slot].weight;
-		if (least == slot)
-			return limits[slot];
+		if (least < 0)
+			return;
 		done[least] = true;
-		whole -= limits[least];
+		shares[least] = Min(shares[least], whole / sum * all[least].weight);
+		whole = isinf(whole) ? whole : whole - shares[least];
 	}
 }
 
 static CalmRates
 share_grant(const ShareRecord *all, int slot, const CalmRates *whole)
 {
-	return (CalmRates){Max(divide(all, slot, whole->operations, true), FLOOR_OPERATIONS),
-	                   Max(divide(all, slot, whole->bytes, false), FLOOR_BYTES)};
+	double operations[SHARE_SLOTS];
+	double bytes[SHARE_SLOTS];
+	int members = 0;
+
+	for (int i = 0; i < SHARE_SLOTS; i++)
+	{
+		operations[i] = all[i].operations_per_second > 0 ? all[i].operations_per_second : INFINITY;
+		bytes[i] = all[i].bytes_per_second > 0 ? all[i].bytes_per_second : INFINITY;
+		members += all[i].magic != 0;
+	}
+	divide(all, slot, whole->operations, operations);
+	/* whose own cap of operations is less shall not pay for that with the others' bytes */
+	for (int i = 0; i < SHARE_SLOTS && members > 1 && !isinf(whole->operations); i++)
+		if (operations[i] == all[i].operations_per_second)
+			bytes[i] = Min(bytes[i], operations[i] / whole->operations * whole->bytes);
+	divide(all, slot, whole->bytes, bytes);
+	return (CalmRates){Max(operations[slot], Min(FLOOR_OPERATIONS, whole->operations / members)),
+	                   Max(bytes[slot], Min(FLOOR_BYTES, whole->bytes / members))};
 }
 
 /*
@@ -316,11 +322,6 @@ share(CalmShare *call)
 	call->granted = grant;
 	call->members = member_count;
 	call->problem = share_problem[0] ? share_problem : NULL;
-	/* who may not use all operations shall not pay for that with the others' bytes */
-	if (member_count > 1 && !isinf(device.budget.operations) && !isinf(device.budget.bytes))
-		call->granted.bytes =
-			Min(call->granted.bytes, Min(grant.operations, call->own.operations) /
-		                                 device.budget.operations * device.budget.bytes);
 }
 
 static void

@@ -7,7 +7,7 @@
  *   another, and one that was not heard of is not counted.
  * - Nothing in that file is trusted: what is out of its range is not there.
  * - A member that can't take part flushes by its own caps and says so.
- * - Shares are of what the device is known to take: the sum never exceeds it.
+ * - Shares of those that flush exceed what the device is known to take by least shares at most.
  *
  *-------------------------------------------------------------------------
  */
