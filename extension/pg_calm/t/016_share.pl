@@ -244,7 +244,27 @@ ok( becomes_beside(
 		{%other}, {%other, operations_per_second => 100}),
 	'what one may not use of the bytes because of its operations is the other\'s');
 
-$one->append_conf('postgresql.conf', "pg_calm_share.caps = '1000, 100MB'");
+# a container sees its own group as the mount's root: that is its own limit, and nobody else's
+my $number = (stat($one->data_dir . '/base'))[0];
+my $device = join ':', ($number >> 8) & 0xfff, ($number & 0xff) | (($number >> 12) & 0xfff00);
+my %limits = ('/' => 500, '/docker/1' => 700);
+my $root = $ENV{PG_CALM_HOST_ROOT};
+$one->append_conf('postgresql.conf', "pg_calm_share.caps = ''\npg_calm.write_iops = 0\npg_calm.write_bandwidth = 0");
+foreach my $group (sort keys %limits)
+{
+	write_file("$root/proc/self/cgroup", "0::$group\n");
+	write_file("$root/proc/self/mountinfo", "30 23 0:26 $group /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	write_file("$root/sys/fs/cgroup/io.max", "$device rbps=max wbps=max riops=max wiops=$limits{$group}\n");
+	$one->reload;
+	ok(becomes_beside("count(*) = 2 AND min(write_iops) FILTER (WHERE own) = $limits{$group}", \%other),
+		"no limit of the others is taken for one's own: $group");
+}
+unlink glob("$root/proc/self/*"), "$root/sys/fs/cgroup/io.max";
+$one->append_conf('postgresql.conf', q{
+pg_calm_share.caps = '1000, 100MB'
+pg_calm.write_iops = 5000
+pg_calm.write_bandwidth = '1GB'
+});
 $one->reload;
 
 # Liars can take the share, down to a least one

@@ -402,7 +402,7 @@ next_mount(FILE *file, CgroupMount *mount)
 
 /*
  * Limits of our own group and all above it, on all mounts of the controller; or only of those that
- * hold for others as well: of the root group in v1, of all above our own in v2.
+ * hold for others as well: of the root group in v1, of all above our own in v2, if any is mounted.
  */
 static void
 read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others)
@@ -427,7 +427,7 @@ read_cgroups(const DeviceSet *set, CgroupLimits *limits, bool of_others)
 		{
 			char *parent_end = strrchr(group, '/');
 
-			if (parent_end == NULL)
+			if (parent_end == NULL || strcmp(group, mount.root) == 0)
 				continue;
 			*parent_end = '\0';
 		}
