@@ -170,6 +170,8 @@ archive_must_be_loaded(void)
 static bool
 archive_check_configured(CALM_ARCHIVE_STATE)
 {
+	static const ArchiveTarget nowhere = {0};
+
 	if (!loaded)
 	{
 		CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not in \"shared_preload_libraries\".",
@@ -179,7 +181,7 @@ archive_check_configured(CALM_ARCHIVE_STATE)
 	if (calm_archive_directory[0] != '\0')
 		return true;
 	/* a pause, in which the disk may be replaced: what it had counts no more */
-	archive_jobs_plan(NULL, 0, NULL);
+	archive_jobs_plan(NULL, 0, &nowhere);
 	CALM_ARCHIVE_NOT_CONFIGURED("\"%s\" is not set.", "pg_calm_archive.directory");
 	return false;
 }
