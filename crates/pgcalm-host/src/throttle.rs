@@ -42,6 +42,15 @@ pub struct Limit {
     pub file: PathBuf,
 }
 
+impl Limit {
+    /// Whether `group` feels it. v1 throttles a group by its own limits only (`throtl_pd_init`, block/blk-throttle.c), and
+    /// the kernel's flusher, which writes for it, by the root's.
+    pub fn is_felt(&self, hierarchy: &Hierarchy, group: &Path) -> bool {
+        let of = [hierarchy.directory(group), hierarchy.mountpoint.clone()];
+        hierarchy.version == Version::V2 || of.iter().any(|directory| self.file.parent() == Some(directory))
+    }
+}
+
 /// The limits on device `number` (`MAJ:MIN`) that apply to a process in `group`, of which the smallest of a kind is the one
 /// felt, and why there may be others.
 pub fn limits(root: &HostRoot, hierarchy: &Hierarchy, group: &Path, number: &str) -> (Vec<Limit>, Vec<Unknown>) {
@@ -150,17 +159,19 @@ mod tests {
     fn v1_limits_of_own_group_and_root_are_found_and_the_smaller_is_felt() {
         let root = FakeHost::default();
         let file = Kind::WriteIops.v1_file();
-        for (group, text) in [("cg", "7:1 900\n7:0 800\n"), ("cg/a", ""), ("cg/a/b", "7:0 1000\n")] {
+        for (group, text) in [("cg", "7:1 900\n7:0 800\n"), ("cg/a", "7:0 700\n"), ("cg/a/b", "7:0 1000\n")] {
             root.put(format!("{group}/{file}"), text);
         }
         let hierarchy = Hierarchy { version: Version::V1, mountpoint: "/cg".into(), mounted_group: "/".into() };
         let (found, unknown) = limits(&root, &hierarchy, Path::new("/a/b"), "7:0");
         assert_eq!(unknown, []);
-        assert_eq!(found.len(), 2);
-        let felt = tightest(&found, Kind::WriteIops).unwrap();
+        assert_eq!(found.len(), 3);
+        let felt: Vec<_> = found.into_iter().filter(|limit| limit.is_felt(&hierarchy, Path::new("/a/b"))).collect();
+        let found = felt.as_slice();
+        let felt = tightest(found, Kind::WriteIops).unwrap();
         assert_eq!(felt.value, 800);
         assert_eq!(felt.file, Path::new("/cg").join(file));
-        assert_eq!(tightest(&found, Kind::WriteBps), None);
+        assert_eq!(tightest(found, Kind::WriteBps), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the host tells: the device below the data directory and its caps.
 
 use pgcalm_host::block_device::{DeviceStat, Disk};
-use pgcalm_host::cgroup::{Hierarchy, Version};
+use pgcalm_host::cgroup::Hierarchy;
 use pgcalm_host::instance::{Instance, Role};
 use pgcalm_host::throttle::{Kind, Limit};
 use pgcalm_host::{HostRoot, Unknown, block_device, instance, process, throttle};
@@ -68,10 +68,7 @@ fn limits(root: &HostRoot, pid: &str, number: &str) -> pgcalm_host::Result<(Vec<
     let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok(Default::default()) };
     let Some(group) = hierarchy.group_of(root, pid)? else { return Ok(Default::default()) };
     let (mut limits, unknown) = throttle::limits(root, &hierarchy, &group, number);
-    // v1 throttles a group by its own limits, and the kernel's flusher, which writes for it, by the root's.
-    let felt = [hierarchy.directory(&group), hierarchy.mountpoint.clone()];
-    limits
-        .retain(|limit| hierarchy.version == Version::V2 || felt.iter().any(|felt| limit.file.parent() == Some(felt)));
+    limits.retain(|limit| limit.is_felt(&hierarchy, &group));
     Ok((limits, unknown))
 }
 
