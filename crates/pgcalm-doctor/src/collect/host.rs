@@ -206,9 +206,9 @@ fn disks(
                         writeback_throttling: queue_file(root, &disk.name, "wbt_lat_usec")
                             .map(|(latency_us, file)| WritebackThrottling { latency_us, file }),
                         // Before 6.4 the kernel shows that of mapped disks, too, and takes none.
-                        request_queue: Some("nr_requests")
-                            .filter(|_| !["dm", "md"].iter().any(|kind| is_stacked(root, &disk.name, kind)))
-                            .and_then(|file| queue_file(root, &disk.name, file))
+                        request_queue: (!is_mapped(root, &disk.name))
+                            .then(|| queue_file(root, &disk.name, "nr_requests"))
+                            .flatten()
                             .map(|(requests, file)| RequestQueue { requests, file }),
                     });
                     &mut disks.last_mut().expect("just pushed").roles
@@ -234,8 +234,10 @@ fn cap(instance: &isolate::Instance, disk: &isolate::Disk, kind: &str, root_grou
         .map(|limit| Cap { value: limit.value, source: limit.file.clone() })
 }
 
-fn is_stacked(root: &HostRoot, disk: &str, kind: &str) -> bool {
-    root.path(format!("sys/block/{}/{kind}", disk.replace('/', "!"))).exists()
+/// Whether it is made of others, by the device mapper or as a RAID.
+fn is_mapped(root: &HostRoot, disk: &str) -> bool {
+    let directory = root.path(format!("sys/block/{}", disk.replace('/', "!")));
+    ["dm", "md"].iter().any(|kind| directory.join(kind).exists())
 }
 
 /// A number of a disk's queue, and its file. A partition has no queue of its own, and a disk with a scheduler that

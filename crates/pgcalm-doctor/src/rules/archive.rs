@@ -57,12 +57,14 @@ pub(super) fn hangs(facts: &Facts) -> Answer {
         None => "never".to_string(),
     };
     let archiver = &server.archiver;
-    let again = archiver.process_seconds.filter(|age| *age < seconds).map(|age| {
-        format!(
-            "the archiver itself is {age:.0} s old: a command that ends with over 125 (not found, ssh) or by a signal ends it, too, \
-             and counts as no failure; the server's log has it"
-        )
-    });
+    let process = match archiver.process_seconds {
+        Some(age) if age >= seconds => "the archiver has run for all of that time".to_string(),
+        age => format!(
+            "the archiver {}: a command that ends with over 125 (not found, ssh) or by a signal ends it, too, and counts as \
+             no failure; the server's log has it",
+            age.map_or("is not there at this moment".to_string(), |age| format!("itself is {age:.0} s old"))
+        ),
+    };
     Ok(Some(
         Found::new(format!(
             "a file has waited for {seconds:.0} s in which none was archived and no attempt failed; last archived: {}, last \
@@ -70,7 +72,7 @@ pub(super) fn hangs(facts: &Facts) -> Answer {
             ago(archiver.last_archived_seconds),
             ago(archiver.last_failed_seconds)
         ))
-        .and(again.unwrap_or_else(|| "the archiver has run for all of that time".into()))
+        .and(process)
         .and(waiting(server))
         .run("SELECT * FROM pg_stat_archiver;"),
     ))
