@@ -221,7 +221,7 @@ impl Arena<'_> {
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut watch = if self.options.steady {
-            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window, self.options.troubles().next().is_none()))
+            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window))
         } else {
             Watch::Last(backlog)
         };

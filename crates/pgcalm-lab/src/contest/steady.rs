@@ -3,9 +3,8 @@
 //! What is dirty rises and falls with a checkpoint's phase, so it is read whenever one has ended, and only these readings are
 //! compared. The measured part is from such an end to such an end: whole turns of what repeats itself.
 //!
-//! A load that has run for seconds is not where one is that has run for days. So a run that is not steady from the first such end
-//! goes on, and is measured from the first one from which it is: what was before it counts as warm-up. Not where trouble has
-//! been made meanwhile: it would be left out.
+//! A load that has run for seconds is not where one is that has run for days. So there is a warm-up, as long for all contestants:
+//! a run that is not steady from its end goes on, measured from there, so that whoever takes longer to become steady shows it.
 
 use std::time::Duration;
 
@@ -54,12 +53,10 @@ pub(crate) fn objection(dirty: &[BacklogAt]) -> Option<String> {
     })
 }
 
-/// The first of these ends of checkpoints from which on it is steady for so many seconds; only the first of all counts unless it
-/// may be a later one.
-fn first_of_steady(dirty: &[(f64, BacklogAt)], least: f64, may_be_later: bool) -> Option<usize> {
-    let candidates = if may_be_later { dirty.len() } else { dirty.len().min(1) };
-    let end = dirty.last()?.0;
-    (0..candidates).find(|first| end - dirty[*first].0 >= least && objection(&amounts(&dirty[*first..])).is_none())
+/// Whether it is steady from the first of these ends of checkpoints on, for so many seconds.
+fn is_steady(dirty: &[(f64, BacklogAt)], least: f64) -> bool {
+    let (Some((begin, _)), Some((end, _))) = (dirty.first(), dirty.last()) else { return false };
+    end - begin >= least && objection(&amounts(dirty)).is_none()
 }
 
 fn amounts(dirty: &[(f64, BacklogAt)]) -> Vec<BacklogAt> {
@@ -76,8 +73,6 @@ pub(crate) struct SteadyWatch<'a> {
     warm_up: f64,
     /// The least to be measured.
     least: f64,
-    /// Whether the measured part may begin at a later end of a checkpoint than the first.
-    may_begin_later: bool,
     /// When the last checkpoint ended that was looked at; a server that was restarted has a new log.
     seen: f64,
     /// When a checkpoint ended, and what was dirty then.
@@ -89,19 +84,12 @@ pub(crate) struct SteadyWatch<'a> {
 
 impl<'a> SteadyWatch<'a> {
     /// Of a load that begins at `started`.
-    pub(crate) fn new(
-        backlog: BacklogWatch<'a>,
-        started: f64,
-        warm_up: Duration,
-        least: Duration,
-        may_begin_later: bool,
-    ) -> Self {
+    pub(crate) fn new(backlog: BacklogWatch<'a>, started: f64, warm_up: Duration, least: Duration) -> Self {
         Self {
             backlog,
             started,
             warm_up: warm_up.as_secs_f64(),
             least: least.as_secs_f64(),
-            may_begin_later,
             seen: started,
             dirty: Vec::new(),
             asked: None,
@@ -117,8 +105,7 @@ impl<'a> SteadyWatch<'a> {
             let at = *at;
             self.asked = None;
             self.dirty.push((at, dirty));
-            if let Some(first) = first_of_steady(&self.dirty, self.least, self.may_begin_later) {
-                self.dirty.drain(..first);
+            if is_steady(&self.dirty, self.least) {
                 self.end = Some(at.ceil() + AFTER_S);
             }
         }
@@ -203,18 +190,17 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_part_may_begin_where_it_becomes_steady() {
+    fn a_run_is_steady_from_the_end_of_its_warm_up_or_not_at_all() {
         let at = |amounts: &[f64]| -> Vec<(f64, BacklogAt)> {
             let dirty = series(&amounts.iter().map(|amount| (*amount, 0.0)).collect::<Vec<_>>());
             dirty.into_iter().enumerate().map(|(number, dirty)| (number as f64 * 10.0, dirty)).collect()
         };
-        let falls = at(&[400.0, 300.0, 205.0, 200.0, 204.0, 202.0]);
-        assert_eq!(first_of_steady(&falls, 25.0, true), Some(2));
-        assert_eq!(first_of_steady(&falls, 25.0, false), None);
-        assert_eq!(first_of_steady(&falls, 35.0, true), None);
-        assert_eq!(first_of_steady(&falls[..5], 15.0, true), None);
-        assert_eq!(first_of_steady(&at(&[200.0; 4]), 25.0, false), Some(0));
-        assert_eq!(first_of_steady(&at(&[]), 25.0, true), None);
+        assert!(is_steady(&at(&[200.0; 4]), 25.0));
+        assert!(!is_steady(&at(&[200.0; 4]), 35.0));
+        assert!(!is_steady(&at(&[]), 25.0));
+        // Not by leaving out how it became so.
+        assert!(!is_steady(&at(&[400.0, 300.0, 205.0, 200.0, 204.0, 202.0]), 25.0));
+        assert!(is_steady(&at(&[400.0, 200.0, 100.0, 390.0]), 25.0));
     }
 
     #[test]

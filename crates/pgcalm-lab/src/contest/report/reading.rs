@@ -105,17 +105,19 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
 
 /// Whether it went on until it was steady, of the run that tells worst of it.
 fn steadiness(contestant: &Contestant) -> Option<(bool, String)> {
-    let of_runs = || contestant.runs.iter().filter_map(|run| run.steadiness.as_ref());
     let name = name(contestant);
     if let Some(objection) = contestant.objection() {
         return Some((false, format!("{name}: not steady: {}", printable(objection))));
     }
-    let (first, last) = of_runs().find_map(|s| Some((s.dirty.first()?, s.dirty.last()?)))?;
+    let (of_run, steadiness) = contestant.runs.iter().find_map(|run| Some((run, run.steadiness.as_ref()?)))?;
+    let (first, last) = steadiness.dirty.first().zip(steadiness.dirty.last())?;
     Some((
         true,
         format!(
-            "{name}: steady over {}; {} MiB dirty after the last, {} MiB at the beginning",
+            "{name}: steady over {} in {} s, after {} s of load; {} MiB dirty after the last, {} MiB at the beginning",
             plural(f64::from(contestant.checkpoints()), "checkpoint"),
+            of_run.series.tps.len(),
+            short(steadiness.warm_up_s),
             short(last.dirty.mib()),
             short(first.dirty.mib())
         ),

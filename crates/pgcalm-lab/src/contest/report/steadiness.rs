@@ -12,8 +12,7 @@ pub struct Steadiness {
     /// Why it is not steady; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objection: Option<String>,
-    /// Load before the measured part, which begins where a checkpoint ended: without troubles the first from which on it is
-    /// steady, if that was not so from the first of all.
+    /// Load before the measured part, which begins where the first checkpoint ended after the warm-up that was asked for.
     pub warm_up_s: f64,
     /// What was dirty when checkpoints had ended: the one at the beginning, and those in the measured part.
     pub dirty: Vec<DirtyAt>,
