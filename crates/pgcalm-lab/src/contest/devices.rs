@@ -21,7 +21,13 @@ use crate::options::{CapIn, CapWay, DeviceStore, MountOptions, VolumeLayout};
 use crate::server::Server;
 use crate::stage::Stage;
 use crate::template::Template;
+use crate::volume_process::{VolumeProcess, VolumeReader};
 use crate::{Size, memory, warm};
+
+/// Read-ahead of volumes: the kernel's for disks that do not rotate, as cloud volumes are. A loop device counts as one that
+/// does, and gets what two of its largest requests have (block/blk-settings.c `blk_apply_bdi_limits`): a scan's reads then fill
+/// the queue of a volume, which all others wait for.
+const CLOUD_READ_AHEAD: Size = Size(128 << 10);
 
 /// The devices and what holds for everything on them.
 #[derive(Debug)]
@@ -70,7 +76,7 @@ impl<'a> Devices<'a> {
             let image = files.image(role);
             let mut device = Device::create(journal, &image, size, kind, stage.interrupt)?;
             device.stack(journal, options.stack, stage.interrupt)?;
-            if let Some(size) = options.read_ahead {
+            if let Some(size) = options.read_ahead.or(volume.map(|_| CLOUD_READ_AHEAD)) {
                 device.read_ahead(journal, size)?;
             }
             anyhow::Ok(device)
@@ -104,6 +110,11 @@ impl<'a> Devices<'a> {
                 format!("data on an emulated {}; WAL on an emulated {}", volume.description(), wal.description())
             }
         };
+        // Conditions have what was asked for.
+        let description = match options.read_ahead {
+            None => format!("{description}; read-ahead {CLOUD_READ_AHEAD}"),
+            Some(_) => description,
+        };
         Cap { kind: CapKind::CloudVolume, description, memory }
     }
 
@@ -115,6 +126,12 @@ impl<'a> Devices<'a> {
     /// Names of the devices that hold data, and WAL alone.
     pub(crate) fn names(&self) -> (Vec<String>, Vec<String>) {
         (vec![self.data.name.clone()], self.wal.iter().map(|device| device.name.clone()).collect())
+    }
+
+    /// Of those that are emulated volumes.
+    pub(crate) fn volume_readers(&self) -> Vec<VolumeReader> {
+        let devices = std::iter::once(&self.data).chain(&self.wal);
+        devices.filter_map(Device::volume).map(VolumeProcess::reader).collect()
     }
 
     /// Puts the limits of the devices in force, until the result is dropped.

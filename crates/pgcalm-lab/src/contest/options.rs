@@ -100,7 +100,8 @@ pub struct Options {
     /// or md RAID 1 with one of its two disks missing.
     #[arg(long, value_name = "WHAT", default_value = "none")]
     pub stack: Stack,
-    /// Read-ahead of all devices, e.g. 4MB as tuned profiles of some distributions have it [default: the kernel's].
+    /// Read-ahead of all devices, e.g. 4MB as tuned profiles of some distributions have it [default: 128kB of volumes, else the
+    /// kernel's].
     #[arg(long, value_name = "SIZE")]
     pub read_ahead: Option<Size>,
     #[arg(long, default_value = "4")]
