@@ -111,6 +111,8 @@ pub(crate) fn figures(recording: Recording) -> Run {
         }),
         data_device: series.data_device(seconds_served),
         wal_device: series.wal_device(seconds_served),
+        volume_held_up_s: (!series.volume_held_up_ms.is_empty())
+            .then(|| series.volume_held_up_ms.iter().sum::<f64>() / 1e3),
         backlog,
         steadiness,
         fsync: fsync.map(|record| record.in_window(first, end)),
@@ -165,6 +167,8 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         }
         series.cpu_busy_percent.push(after.cpu.busy_percent_since(&before.cpu));
         series.cpu_steal_percent.push(after.cpu.steal_percent_since(&before.cpu));
+        let held_up = before.held_up_s.zip(after.held_up_s);
+        series.volume_held_up_ms.extend(held_up.map(|(before, after)| (after - before) * 1e3));
         series.blocked_processes.push(after.blocked);
         let depth = after.data_in_flight;
         series.data_in_flight_mean.push(depth.mean());
@@ -211,6 +215,7 @@ fn push_empty(series: &mut Series, first: Option<&Sample>) {
     }
     series.blocked_processes.push(0);
     let Some(first) = first else { return };
+    series.volume_held_up_ms.extend(first.held_up_s.map(|_| 0.0));
     if first.data.flush_ops.is_some() {
         series.data_flush_ops.push(0.0);
     }

@@ -12,6 +12,7 @@ use pgcalm_host::{HostRoot, process};
 
 use crate::background::Background;
 use crate::contest::report::Blocked;
+use crate::volume_process::VolumeReader;
 
 /// Kernel functions kept of a stack.
 pub(crate) const STACK_DEPTH: usize = 8;
@@ -30,6 +31,8 @@ pub(crate) struct Sample {
     pub data: DeviceStat,
     /// Counters of the WAL device; likewise. `None` where WAL lies with the data.
     pub wal: Option<DeviceStat>,
+    /// Seconds for which the machine has held up answers of the emulated volumes, the longest of them; `None` if there are none.
+    pub held_up_s: Option<f64>,
     /// Of the whole host.
     pub cpu: CpuTime,
     /// Processes of the cluster in state D.
@@ -80,7 +83,13 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Starts sampling the devices (none for WAL where that lies with the data) and the processes below `postmaster`.
-    pub(crate) fn start(root: HostRoot, data: Vec<String>, wal: Vec<String>, postmaster: i32) -> Self {
+    pub(crate) fn start(
+        root: HostRoot,
+        data: Vec<String>,
+        wal: Vec<String>,
+        volumes: Vec<VolumeReader>,
+        postmaster: i32,
+    ) -> Self {
         let latest = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&latest);
         let thread = Background::start(move |stop| {
@@ -94,7 +103,8 @@ impl Sampler {
                 let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
                 let Depth { data, wal } = std::mem::take(&mut depth);
                 if let Ok(sample) = sample {
-                    let sample = Sample { data_in_flight: data, wal_in_flight: wal, ..sample };
+                    let held_up_s = held_up_s(&volumes);
+                    let sample = Sample { data_in_flight: data, wal_in_flight: wal, held_up_s, ..sample };
                     samples.push(sample);
                     *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
                 }
@@ -191,11 +201,16 @@ fn sample(
         memory,
         data,
         wal,
+        held_up_s: None,
         cpu,
         blocked,
         data_in_flight: InFlight::default(),
         wal_in_flight: InFlight::default(),
     })
+}
+
+fn held_up_s(volumes: &[VolumeReader]) -> Option<f64> {
+    volumes.iter().filter_map(|volume| volume.counters().ok()).map(|counters| counters.held_up_s).reduce(f64::max)
 }
 
 fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {

@@ -246,6 +246,7 @@ impl Arena<'_> {
             self.stage.root().clone(),
             vec![self.disks.data().name.clone()],
             wal.into_iter().collect(),
+            Vec::new(),
             // Servers and clients are our children.
             std::process::id() as i32,
         );

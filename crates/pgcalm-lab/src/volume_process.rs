@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use pgcalm_volume::Volume;
+use pgcalm_volume::{Counters, Volume};
 
 use crate::journal::{Change, Journal, Undo};
 use crate::progress::say;
@@ -123,6 +123,11 @@ impl VolumeProcess {
         self.switch(&format!("hang {}", time.as_millis()), "hang 0")
     }
 
+    /// For reading what it has done.
+    pub(crate) fn reader(&self) -> VolumeReader {
+        VolumeReader(Arc::clone(&self.lines))
+    }
+
     fn switch(&self, order: &str, back: &'static str) -> anyhow::Result<LimitsInForce> {
         switch(&self.lines, order)?;
         Ok(LimitsInForce { lines: Arc::clone(&self.lines), back })
@@ -137,6 +142,17 @@ impl Drop for VolumeProcess {
         {
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Reads what a volume has done, from any thread.
+#[derive(Debug)]
+pub(crate) struct VolumeReader(Arc<Mutex<Lines>>);
+
+impl VolumeReader {
+    /// Since the volume was made.
+    pub(crate) fn counters(&self) -> anyhow::Result<Counters> {
+        Ok(serde_json::from_str(&ask(&self.0, "stats")?)?)
     }
 }
 
@@ -157,13 +173,17 @@ impl Drop for LimitsInForce {
     }
 }
 
-fn switch(lines: &Mutex<Lines>, command: &str) -> anyhow::Result<()> {
+fn ask(lines: &Mutex<Lines>, command: &str) -> anyhow::Result<String> {
     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-    let answer = writeln!(lines.input, "{command}")
+    writeln!(lines.input, "{command}")
         .and_then(|()| lines.input.flush())
         .map_err(anyhow::Error::from)
         .and_then(|()| lines.next())
-        .context("the volume's process has ended")?;
+        .context("the volume's process has ended")
+}
+
+fn switch(lines: &Mutex<Lines>, command: &str) -> anyhow::Result<()> {
+    let answer = ask(lines, command)?;
     if answer != "ok" {
         bail!("the volume answered {answer:?} to {command:?}");
     }

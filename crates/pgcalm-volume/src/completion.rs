@@ -17,6 +17,10 @@ const AT_ONCE: u64 = 15_000;
 /// An answer counts as late by this.
 const LATE: u64 = 200_000;
 
+/// By this the machine has held the volume up: longer than a process has to wait for a CPU on a host that is at work, shorter than
+/// what a commit is noticed by.
+const HELD_UP: u64 = 20_000_000;
+
 /// A clock that never goes back, in nanoseconds since it was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(Instant);
@@ -75,6 +79,24 @@ pub(crate) struct Completions {
     /// Nothing is given before.
     held_until: AtomicU64,
     pub(crate) late: AtomicU64,
+    held_up: Mutex<HeldUp>,
+}
+
+/// When answers were overdue by more than [`HELD_UP`].
+#[derive(Default)]
+struct HeldUp {
+    /// The end of the last such time.
+    end: u64,
+    /// Of all such times, each moment once.
+    sum: u64,
+}
+
+impl HeldUp {
+    /// An answer that was due is given.
+    fn see(&mut self, due: u64, now: u64) {
+        self.sum += now.saturating_sub(due.max(self.end));
+        self.end = self.end.max(now);
+    }
 }
 
 impl Completions {
@@ -85,6 +107,7 @@ impl Completions {
             earlier: Condvar::new(),
             held_until: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            held_up: Mutex::default(),
         });
         let own = Arc::clone(&completions);
         thread::Builder::new().name("completions".to_string()).spawn(move || own.run())?;
@@ -175,9 +198,31 @@ impl Completions {
         if now > due + LATE {
             self.late.fetch_add(1, Relaxed);
         }
+        if now > due + HELD_UP {
+            self.held_up.lock().unwrap_or_else(PoisonError::into_inner).see(due, now);
+        }
+    }
+
+    /// For how long the machine has held answers up, at least, in seconds.
+    pub(crate) fn held_up_s(&self) -> f64 {
+        Duration::from_nanos(self.held_up.lock().unwrap_or_else(PoisonError::into_inner).sum).as_secs_f64()
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_in_which_several_answers_were_overdue_counts_once() {
+        let mut held_up = HeldUp::default();
+        for (due, now) in [(100, 150), (120, 151), (110, 151), (200, 300)] {
+            held_up.see(due, now);
+        }
+        assert_eq!(held_up.sum, 51 + 100);
     }
 }

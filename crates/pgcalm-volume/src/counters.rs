@@ -29,6 +29,9 @@ pub struct Counters {
     /// Requests that ended later than they should have by more than 0.2 ms, because this process wasn't run or the backing
     /// file was slow: how far the volume can be trusted.
     pub late: u64,
+    /// Seconds in which an answer was overdue by more than 20 ms: the machine, not the volume, held the server up. At least:
+    /// counted when such an answer is given at last.
+    pub held_up_s: f64,
     /// Requests that failed, of the backing file's.
     pub errors: u64,
 }

@@ -77,7 +77,11 @@ impl State {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        Counters { late: self.completions.late.load(Relaxed), ..*lock(&self.counters) }
+        Counters {
+            late: self.completions.late.load(Relaxed),
+            held_up_s: self.completions.held_up_s(),
+            ..*lock(&self.counters)
+        }
     }
 
     pub(crate) fn end(&self) {

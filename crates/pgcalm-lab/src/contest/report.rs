@@ -113,6 +113,9 @@ pub struct Contestant {
     pub description: String,
     /// The postgresql.conf settings in which it differs from `stock`.
     pub server_settings: BTreeMap<String, String>,
+    /// Runs that were made again, and are not among `runs`, since the machine held up the emulated volume.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub held_up_runs: u32,
     /// One entry per repetition.
     pub runs: Vec<Run>,
 }
@@ -128,6 +131,10 @@ impl Contestant {
         let of_runs = self.runs.iter().map(|run| run.checkpoints.len());
         of_runs.min().unwrap_or_default() as u32
     }
+}
+
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One measured run of one contestant.
@@ -165,6 +172,10 @@ pub struct Run {
     /// What the WAL device completed; absent where data and WAL lie on one volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_device: Option<DeviceRates>,
+    /// Seconds in which an answer of an emulated volume was overdue by more than 20 ms, at least: the machine held it up, by its own
+    /// disk or CPUs, and no contestant is to blame. Absent where no volume is emulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_held_up_s: Option<f64>,
     /// What had been put off when the load ended; absent where it was not measured, where the server gave up, and with
     /// --steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]

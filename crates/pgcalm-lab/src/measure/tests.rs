@@ -63,6 +63,7 @@ fn sample(second: i64, write_ops: u64) -> Sample {
         memory: MemInfo { total_kib: 1 << 20, dirty_kib: 2048, writeback_kib: 1024 },
         data: DeviceStat { write_ops, write_bytes: write_ops << 20, ..DeviceStat::default() },
         wal: None,
+        held_up_s: None,
         cpu: CpuTime { busy: write_ops * 4, stolen: write_ops, total: write_ops * 20 },
         blocked: 1,
         data_in_flight: {
@@ -115,6 +116,19 @@ fn only_full_seconds_count_and_a_second_without_transactions_counts_as_zero() {
     assert_eq!(run.series.data_in_flight_mean, [4.0; 4]);
     assert_eq!(run.series.data_in_flight_max, [6.0; 4]);
     assert_eq!(run.series.wal_in_flight_max, [0.0; 0]);
+}
+
+#[test]
+fn what_the_machine_held_up_of_a_volume_is_summed_over_the_window() {
+    let of = |held_up: [Option<f64>; 4]| {
+        let transactions = transactions(100.0, &[(100, 1), (101, 1), (102, 1)]);
+        let samples = held_up.into_iter().zip(100..).map(|(held_up_s, at)| Sample { held_up_s, ..sample(at, 0) });
+        figures(recording(transactions, 3, samples.collect()))
+    };
+    let run = of([Some(0.5), Some(0.5), Some(0.75), Some(1.75)]);
+    assert_eq!(run.series.volume_held_up_ms, [0.0, 250.0, 1000.0]);
+    assert_eq!(run.volume_held_up_s, Some(1.25));
+    assert_eq!(of([None; 4]).volume_held_up_s, None);
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Arena<'_> {
         let mut caps = Some(self.devices.limit(conditions, shadow())?);
         progress.note(&format!("{}: measuring {} s with pg_calm on", point.name, options.seconds.0));
         let (data_devices, wal_devices) = self.devices.names();
-        let sampler = Sampler::start(self.stage.root().clone(), data_devices, wal_devices, server.pid());
+        let sampler = Sampler::start(self.stage.root().clone(), data_devices, wal_devices, Vec::new(), server.pid());
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let mut load = self.load(conditions, server, options.settle.0 + options.seconds.0 + 2)?;
         let first = started.as_secs() as i64 + 1 + i64::from(options.settle.0);

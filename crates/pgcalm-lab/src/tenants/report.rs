@@ -180,6 +180,7 @@ impl Report {
                     name: contestant.name.clone(),
                     description: contestant.description.clone(),
                     server_settings: contestant.server_settings.clone(),
+                    held_up_runs: 0,
                     runs: vec![contestant.total.clone()],
                 })
                 .collect(),

@@ -10,10 +10,10 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use pgcalm_host::cgroup::Hierarchy;
-use pgcalm_host::postgres;
+use pgcalm_host::{postgres, process};
 use pgcalm_lab::contest::report::CapKind;
 use pgcalm_testkit::need;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use lab_run::{Dir, Running, host, lab, leftovers, patiently, words};
 
@@ -55,6 +55,36 @@ fn assert_clean(dir: &Path) {
     assert_eq!(leftovers(dir), Vec::<String>::new());
     let groups: Vec<_> = groups_of_labs().into_iter().filter(|group| !LEFT_BEFORE.contains(group)).collect();
     assert_eq!(groups, Vec::<String>::new());
+}
+
+#[test]
+fn a_run_whose_volume_the_machine_held_up_is_made_again() {
+    let Some(dir) = can_run().then(|| Dir::with_tables("held")) else { return };
+    let json = dir.0.join("report.json");
+    let more = format!("--seconds 6 --json {}", json.display());
+    let mut running = Running::start(run_on_volume(&dir.0, &words(&more)));
+    running.wait_for("measuring");
+    thread::sleep(Duration::from_secs(2));
+    let root = host();
+    let of_this_lab = |line: &String| line.contains("lab volume --control") && line.contains(dir.0.to_str().unwrap());
+    let volume = process::table(&root)
+        .unwrap()
+        .iter()
+        .find(|process| process::command_line(&root, process.pid).as_ref().is_ok_and(of_this_lab))
+        .and_then(|process| Pid::from_raw(process.pid))
+        .expect("a volume's process");
+    kill_process(volume, Signal::STOP).unwrap();
+    thread::sleep(Duration::from_millis(700));
+    kill_process(volume, Signal::CONT).unwrap();
+    let (status, last) = running.end();
+    assert_eq!(status.code(), Some(0), "{last}");
+    assert_clean(&dir.0);
+
+    let report = pgcalm_lab::document::from_json(&fs::read_to_string(&json).unwrap()).unwrap();
+    let stock = &report.contestants[0];
+    assert!(stock.held_up_runs >= 1, "{}", stock.held_up_runs);
+    assert_eq!(stock.runs.len(), 1);
+    assert!(stock.runs[0].volume_held_up_s.is_some());
 }
 
 #[test]

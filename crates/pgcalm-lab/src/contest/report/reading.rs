@@ -64,6 +64,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| held_up(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| from_server(contestant)));
     lines.extend(troubles::lines(report));
     lines.extend(ran.iter().filter_map(|contestant| cached::line(contestant)));
@@ -101,6 +102,21 @@ fn against(subject: &Contestant, rival: &Contestant) -> String {
         });
     }
     format!("{}: {}", name(subject), facts.join(", "))
+}
+
+/// For how long the machine held up the emulated volume, where it did, and how many runs were made again for that.
+fn held_up(contestant: &Contestant) -> Option<String> {
+    let longest = contestant.runs.iter().filter_map(|run| run.volume_held_up_s).fold(0.0, f64::max);
+    let again = contestant.held_up_runs;
+    (again > 0 || longest > 0.0).then(|| {
+        let name = name(contestant);
+        let again = if again > 0 {
+            format!("; {} made again for that", plural(f64::from(again), "run"))
+        } else {
+            String::new()
+        };
+        format!("{name}: the machine held up the volume for {longest:.2} s at most in a run{again}")
+    })
 }
 
 /// Whether it went on until it was steady, of the run that tells worst of it.

@@ -68,6 +68,7 @@ fn of_second(run: &Run, second: usize, module: &BTreeSet<&String>) -> Vec<(Strin
         ("writeback_mib", sure(&series.writeback_mib)),
         ("cpu_busy_percent", sure(&series.cpu_busy_percent)),
         ("cpu_steal_percent", sure(&series.cpu_steal_percent)),
+        ("volume_held_up_ms", sure(&series.volume_held_up_ms)),
         ("blocked_processes", series.blocked_processes.get(second).map(|number| f64::from(*number))),
         ("wal_mib", maybe(&server.wal_mib)),
         ("wal_writes", maybe(&server.wal_writes)),

@@ -56,6 +56,10 @@ pub struct Series {
     /// Share of the host's CPU time that the hypervisor withheld (steal); likewise.
     #[serde(default)]
     pub cpu_steal_percent: Vec<f64>,
+    /// Milliseconds for which the machine held up answers of an emulated volume, counted when they were given at last; empty where
+    /// there is none, and in reports of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_held_up_ms: Vec<f64>,
     /// Processes of the cluster in uninterruptible sleep (state D).
     pub blocked_processes: Vec<u32>,
     /// Requests that the data device was at work on: mean of looks in this second; empty in reports of versions that did not

@@ -161,6 +161,23 @@ fn cpu_time_that_the_hypervisor_withheld_is_told() {
 }
 
 #[test]
+fn what_the_machine_held_up_of_a_volume_is_told() {
+    let mut report = support::report(60, 2);
+    let told = |report: &_| -> Vec<String> {
+        reading::lines(report).into_iter().filter(|line| line.contains("held up")).collect()
+    };
+    report.contestants[0].runs[1].volume_held_up_s = Some(0.0);
+    assert_eq!(told(&report), [""; 0]);
+    report.contestants[0].runs[1].volume_held_up_s = Some(0.173);
+    assert_eq!(told(&report), ["stock: the machine held up the volume for 0.17 s at most in a run"]);
+    report.contestants[0].held_up_runs = 2;
+    assert_eq!(
+        told(&report),
+        ["stock: the machine held up the volume for 0.17 s at most in a run; 2 runs made again for that"]
+    );
+}
+
+#[test]
 fn conditions_that_are_not_the_rule_are_told() {
     let mut report = support::report(60, 1);
     let usual = report.text();
