@@ -11,6 +11,7 @@ mod views;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// As `wc -w` counts them.
 const README_WORDS: usize = 550;
@@ -111,6 +112,27 @@ fn the_made_up_scenario_is_the_file() {
     } else {
         assert_eq!(shown, file, "CONTRIBUTING.md: {UPDATE}");
     }
+}
+
+/// The command as it stands there, on a log of what the list below it names, and of what the server writes besides.
+#[test]
+fn what_to_look_for_in_a_log_is_what_the_search_shows() {
+    let page = text("docs/operate/night.md");
+    let (_, section) = page.split_once("## 1. The server's log\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let search = section.lines().find_map(|line| line.strip_prefix('`')?.strip_suffix('`')).unwrap();
+    assert!(search.starts_with("grep ") && search.ends_with(" postgresql.log"), "{search}");
+    let named = section.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("**"));
+    // One without code is about a log that shows nothing.
+    let mut log: Vec<String> =
+        named.filter(|(words, _)| words.contains('`')).map(|(words, _)| words.replace('`', "")).collect();
+    assert!(log.len() >= 5, "{log:?}");
+    log.push("archiving write-ahead log file \"000000010000000000000001\" failed too many times".to_string());
+    let log = log.join("\n") + "\n";
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("postgresql.log"), format!("{log}connection received\n")).unwrap();
+    let output = Command::new("sh").args(["-c", search]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), log, "{search}");
 }
 
 #[test]
