@@ -93,6 +93,12 @@ pub enum LifeState {
     Gone,
 }
 
+impl Alive {
+    fn of(servers: Vec<Life>) -> Self {
+        Self { alive: servers.iter().any(|life| life.state != LifeState::Gone), servers }
+    }
+}
+
 impl fmt::Display for Alive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.servers.is_empty() {
@@ -199,7 +205,7 @@ impl Lives {
         for life in asked {
             servers.extend(life.await);
         }
-        Alive { alive: servers.iter().any(|life| life.state != LifeState::Gone), servers }
+        Alive::of(servers)
     }
 
     async fn life(&self, instance: &Instance, way: Option<Way>) -> Life {
@@ -308,6 +314,29 @@ mod tests {
              5432: alive, takes no sessions yet, since 12 s, because: the database system is starting up, 2 to 40 s left\n"
         );
         assert_eq!(Alive { alive: false, servers: Vec::new() }.to_string(), "no such server runs here\n");
+    }
+
+    /// A probe must not kill a server because nobody can tell how it is.
+    #[test]
+    fn all_but_what_has_ended_is_alive() {
+        let alive = |states: &[LifeState]| {
+            let life = |state: &LifeState| Life {
+                server: "5432".to_string(),
+                state: *state,
+                since_seconds: None,
+                cause: None,
+                reason: None,
+                recovery_least_seconds: None,
+                recovery_most_seconds: None,
+            };
+            Alive::of(states.iter().map(life).collect()).alive
+        };
+        for state in [LifeState::Up, LifeState::Busy, LifeState::Rejecting, LifeState::Unknown] {
+            assert!(alive(&[state]), "{state:?}");
+        }
+        assert!(!alive(&[LifeState::Gone]));
+        assert!(alive(&[LifeState::Gone, LifeState::Unknown]));
+        assert!(!alive(&[]));
     }
 
     #[test]
