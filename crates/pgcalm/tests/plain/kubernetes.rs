@@ -44,6 +44,26 @@ fn the_pod_monitor_finds_the_exporter() {
     assert!(monitor.contains("- port: metrics\n") && node.contains("- name: metrics\n"));
 }
 
+/// Of an image for another operator.
+#[test]
+fn the_package_of_the_dockerfile_is_named_as_it_is_built() {
+    let page = text("docs/operate/kubernetes.md");
+    let (_, dockerfile) = page.split_once("```dockerfile\n").unwrap();
+    let (dockerfile, _) = dockerfile.split_once("```").unwrap();
+    let copied = dockerfile.lines().find_map(|line| line.strip_prefix("COPY ")?.strip_suffix(" /tmp/")).unwrap();
+    let (before, after) = copied.split_once('*').unwrap_or_else(|| panic!("{copied}: of one version only"));
+    let control = text("debian/control.in");
+    let packages = control.lines().filter_map(|line| line.strip_prefix("Package: "));
+    // What dpkg-buildpackage in bench/lib/build-packages makes of them
+    let files = packages.map(|package| {
+        let package = package.replace("PGVERSION", "17");
+        format!("{package}_{}_amd64.deb", env!("CARGO_PKG_VERSION"))
+    });
+    let fits = |file: &String| file.starts_with(before) && file.ends_with(after);
+    assert_eq!(files.filter(fits).count(), 1, "{copied}");
+    assert!(dockerfile.contains("apt-get install -y /tmp/*.deb\n"), "{dockerfile}");
+}
+
 /// The arguments of pgcalm in a manifest, an item a line or all in one.
 fn arguments(manifest: &str) -> Vec<String> {
     let item = |line: &str| line.trim().strip_prefix("- ").map(str::to_string);
