@@ -8,12 +8,20 @@ use pgcalm_postgres::Client;
 
 use crate::words;
 
+/// Why a session may not use ALTER SYSTEM.
+pub(crate) const NOT_ALLOWED: &str =
+    "the role of the connection is no superuser (give one with --connect), or allow_alter_system is off";
+
 /// How long a reload may take until this session sees it: the postmaster passes the signal on at its next turn.
 const RELOAD: Duration = Duration::from_secs(30);
 
-/// Whether the role of the session may use ALTER SYSTEM and read what it has set.
+/// Whether the role of the session may use ALTER SYSTEM, which an operator may have switched off, and read what it has set.
 pub(crate) fn is_allowed(client: &mut Client) -> anyhow::Result<bool> {
-    let row = client.query_one("SELECT current_setting('is_superuser') = 'on'", &[])?;
+    let row = client.query_one(
+        "SELECT current_setting('is_superuser') = 'on' \
+         AND coalesce(current_setting('allow_alter_system', true), 'on') = 'on'",
+        &[],
+    )?;
     Ok(row.get(0))
 }
 

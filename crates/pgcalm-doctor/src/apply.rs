@@ -23,7 +23,7 @@ pub struct Plan {
 /// Leaves out what can't be made here.
 pub fn plan(root: &HostRoot, changes: Vec<Change>, connection: Option<&mut Connection>) -> anyhow::Result<Plan> {
     let mut plan = Plan::default();
-    let superuser = match connection {
+    let allowed = match connection {
         Some(connection) => alter_system::is_allowed(&mut connection.client)?,
         None => false,
     };
@@ -32,9 +32,7 @@ pub fn plan(root: &HostRoot, changes: Vec<Change>, connection: Option<&mut Conne
             Target::Kernel => kernel_file::check_writable(root, &change.name)
                 .err()
                 .map(|error| format!("{error}; run as root on the host, not in a container")),
-            Target::Setting if !superuser => {
-                Some("the role of the connection is no superuser; give one with --connect".to_string())
-            }
+            Target::Setting if !allowed => Some(alter_system::NOT_ALLOWED.to_string()),
             Target::Setting => None,
         };
         match obstacle {

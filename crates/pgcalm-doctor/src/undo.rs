@@ -78,9 +78,7 @@ pub fn undo(
                     continue;
                 };
                 if !alter_system::is_allowed(&mut server.client)? {
-                    undone.notes.push(format!(
-                        "{name} stays {set}: the role of the connection is no superuser; give one with --connect"
-                    ));
+                    undone.notes.push(format!("{name} stays {set}: {}", alter_system::NOT_ALLOWED));
                     continue;
                 }
                 let now = alter_system::former(&mut server.client, name)?;

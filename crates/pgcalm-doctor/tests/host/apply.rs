@@ -358,6 +358,36 @@ fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_ba
     cluster.server.shut_down(&Interrupt::default()).unwrap();
 }
 
+/// As an operator has it; PostgreSQL 17 or later can.
+#[test]
+fn what_a_server_without_alter_system_has_set_stays_and_is_said() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    if cluster.sql("SHOW server_version_num").parse::<u32>().unwrap() >= 170_000 {
+        let root = HostRoot::default();
+        let mut connection = collect::collect(&root, &cluster.options()).unwrap().connection.unwrap();
+        let change = [setting("log_checkpoints", "off")];
+        apply::apply(&root, &cluster.state, &change, Some(&mut connection)).unwrap();
+        let set = cluster.auto_conf();
+        let configuration = cluster.data.join("postgresql.conf");
+        let mut text = fs::read_to_string(&configuration).unwrap();
+        text.push_str("allow_alter_system = off\n");
+        fs::write(&configuration, text).unwrap();
+        cluster.sql("SELECT pg_reload_conf()");
+        wait_until(|| cluster.sql("SHOW allow_alter_system") == "off");
+
+        // Another session than the one that waited
+        drop(connection);
+        let mut connection = collect::collect(&root, &cluster.options()).unwrap().connection.unwrap();
+        let plan = apply::plan(&root, change.to_vec(), Some(&mut connection)).unwrap();
+        assert_eq!((plan.changes.len(), plan.notes.len()), (0, 1));
+        assert!(plan.notes[0].contains("allow_alter_system"), "{:?}", plan.notes);
+        let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
+        assert_eq!((undone.changes.len(), undone.notes.len()), (0, 1));
+        assert_eq!(cluster.auto_conf(), set);
+    }
+    cluster.server.shut_down(&Interrupt::default()).unwrap();
+}
+
 fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..600 {
         if condition() {
