@@ -39,9 +39,28 @@ fn the_pod_monitor_finds_the_exporter() {
     let (node, monitor) = (manifest("node"), manifest("podmonitor"));
     let (_, labels) = monitor.split_once("matchLabels:\n").unwrap();
     let label = labels.lines().next().unwrap().trim();
+    let exporter = daemon_set(&node, "exporter");
     // Of the DaemonSet, of those that it looks for, and of its pods.
-    assert_eq!(node.matches(label).count(), 3, "{label}");
-    assert!(monitor.contains("- port: metrics\n") && node.contains("- name: metrics\n"));
+    assert_eq!(exporter.matches(label).count(), 3, "{label}");
+    assert_eq!(node.matches(label).count(), 3, "{label}: another DaemonSet has it, too");
+    assert!(monitor.contains("- port: metrics\n") && exporter.contains("- name: metrics\n"));
+}
+
+/// The one with a container of this name.
+fn daemon_set<'a>(node: &'a str, container: &str) -> &'a str {
+    let name = format!("- name: {container}\n");
+    let mut found = node.split("\n---\n").filter(|document| document.contains(&name));
+    let document = found.next().unwrap_or_else(|| panic!("{container}"));
+    assert!(document.contains("kind: DaemonSet\n") && found.next().is_none(), "{container}");
+    document
+}
+
+/// In mode shadow no node is labelled yet, and there are metrics.
+#[test]
+fn only_kernel_settings_wait_for_a_label_of_the_node() {
+    let node = manifest("node");
+    assert!(daemon_set(&node, "kernel").contains("nodeSelector:\n        pgcalm: database\n"));
+    assert!(!daemon_set(&node, "exporter").contains("nodeSelector"));
 }
 
 /// Of an image for another operator.
