@@ -124,6 +124,33 @@ fn the_grace_period_is_longer_than_both_times_of_ready_to_stop() {
     assert!(seconds.parse::<u32>().unwrap() > 10 * 60 + 10, "{seconds}");
 }
 
+/// The official image makes no cluster without a password, and nobody makes the Secrets.
+#[test]
+fn passwords_are_given_and_their_secrets_named() {
+    let text = manifest("statefulset");
+    assert!(text.contains("- name: POSTGRES_PASSWORD\n"));
+    let comments: String = text.lines().filter(|line| line.starts_with('#')).collect();
+    let secrets: Vec<&str> = text
+        .split("secretKeyRef:\n")
+        .skip(1)
+        .map(|secret| secret.lines().next().unwrap().trim().strip_prefix("name: ").unwrap())
+        .collect();
+    assert_eq!(secrets.len(), 2, "{secrets:?}");
+    for secret in secrets {
+        assert!(comments.contains(secret), "{secret}: {comments}");
+    }
+}
+
+/// pg_isready takes a server that recovers for a dead one, however long that takes.
+#[test]
+fn probes_that_end_a_server_ask_the_exporter() {
+    let text = manifest("statefulset");
+    for probe in ["startupProbe", "livenessProbe"] {
+        let (_, probe) = text.split_once(&format!("{probe}:\n")).unwrap();
+        assert!(probe.trim_start().starts_with("httpGet:\n              path: /alive\n"), "{probe}");
+    }
+}
+
 #[test]
 fn the_node_s_settings_are_those_of_the_docs() {
     let sysctls = "vm.dirty_background_ratio=40 vm.dirty_ratio=60 vm.dirty_expire_centisecs=30000";
