@@ -54,6 +54,9 @@ metrics! {
     Counter "pgcalm_module_page_map_overflows" []
         "Writes that could not be tracked because pg_calm.page_map_memory was used up"
         Instance |instance| counter(instance, |module| module.map_full);
+    Counter "pgcalm_module_target_checkpoints" []
+        "Checkpoints that pg_calm has requested for pg_calm.recovery_target"
+        Instance |instance| counter(instance, |module| module.target_checkpoints);
     Gauge "pgcalm_guard_state" ["input", "state"]
         "1 for the state that an input of the guard is in, 0 for the others; input is wal_space, max_wal, lag or \
          archive; state is off, unknown, watched, pacing, released or refusing"

@@ -47,6 +47,9 @@ pub struct Module {
     /// Recovery after a crash; `None` if the server has not recovered since it was started.
     #[serde(default)]
     pub recovery_seconds: Option<f64>,
+    /// Checkpoints that were requested for pg_calm.recovery_target.
+    #[serde(default)]
+    pub target_checkpoints: u64,
     /// What some of these come to per second.
     pub rates: Option<ModuleRates>,
 }

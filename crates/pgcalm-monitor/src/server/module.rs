@@ -57,6 +57,7 @@ pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> 
         errors: count("errors")?,
         stop_seconds: row.number("stop_seconds")?,
         recovery_seconds: row.number("recovery_seconds")?,
+        target_checkpoints: count("target_checkpoints")?,
         rates: None,
     };
     let unflushed = Unflushed {
