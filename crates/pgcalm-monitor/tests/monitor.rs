@@ -133,7 +133,7 @@ fn the_module_s_views_are_in_the_sample() {
     let module = instance.module.unwrap();
     assert_eq!(module.mode, "on");
     assert!(module.worker_running);
-    assert_eq!(module.write_operations_cap, Some(500));
+    assert_eq!((module.write_operations_cap, module.operations_cap), (Some(500), None));
     let checkpoint = instance.checkpoint.unwrap();
     assert_eq!(checkpoint.source, CheckpointSource::Module);
     assert!(checkpoint.buffers_written.unwrap() > 0);
@@ -157,6 +157,13 @@ fn the_module_s_views_are_in_the_sample() {
     let last = instance.checkpoint.unwrap().last.unwrap();
     assert!(last.total_seconds.is_some() && last.fsync_seconds.is_some());
     assert!(last.fsync_seconds <= last.sync_seconds);
+
+    // Last, as it changes the pace.
+    servers.sql(server, "ALTER SYSTEM SET pg_calm.iops = 600");
+    servers.sql(server, "SELECT pg_reload_conf()");
+    wait_for(&monitor, &servers, "calm", |instance| {
+        instance.module.as_ref().is_some_and(|module| module.operations_cap == Some(600))
+    });
 }
 
 #[test]

@@ -91,7 +91,9 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Archive, ArchiveState, Counters, Identity, Instance, Reachability, Replication, WalReceiver};
+    use crate::model::{Archive, ArchiveState, Counters, Identity, Instance, Module, Reachability, Replication};
+    use crate::model::{Volume, WalReceiver};
+    use pgcalm_host::instance::Role;
 
     fn host() -> Arc<Host> {
         Arc::new(Host {
@@ -150,6 +152,19 @@ mod tests {
         let text = openmetrics(&Arc::new(Host { instances: vec![instance], ..Host::default() }));
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{{server=\"\"}} ")))?;
         line.parse().ok()
+    }
+
+    #[test]
+    fn a_cap_that_reads_share_is_of_the_data_s_disk() {
+        let volume = |role, disk: &str| Volume { roles: vec![role], disk: Some(disk.to_string()), ..Volume::default() };
+        let instance = Instance {
+            module: Some(Module { operations_cap: Some(3000), ..Module::default() }),
+            volumes: vec![volume(Role::Wal, "sdc"), volume(Role::Data, "sdb")],
+            ..Instance::default()
+        };
+        let text = openmetrics(&Arc::new(Host { instances: vec![instance], ..Host::default() }));
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("pgcalm_volume_operations_cap{")).collect();
+        assert_eq!(lines, [r#"pgcalm_volume_operations_cap{server="",device="sdb",role="data"} 3000.0"#]);
     }
 
     /// The server keeps what it counted: of a former primary, and of one whose archiving was switched off.

@@ -1,5 +1,7 @@
 //! What instances lie on, and the caps there.
 
+use pgcalm_host::instance::Role;
+
 use crate::metrics::{Kind, Metric, Points, Read};
 use crate::model::{Cap, Caps, Instance};
 
@@ -35,4 +37,14 @@ metrics! {
     Gauge "pgcalm_volume_read_cap_bytes" ["device", "role"]
         "Bytes per second that the instance may read from the disk, likewise"
         Instance |instance, points| each(instance, points, |caps| per_second(&caps.read_bytes));
+    Gauge "pgcalm_volume_operations_cap" ["device", "role"]
+        "Operations per second, reads and writes together, that the data directory's disk takes as pg_calm.iops tells; \
+         absent if it does not"
+        Instance |instance, points| {
+            let cap = instance.module.as_ref().and_then(|module| module.operations_cap);
+            let data = instance.volumes.iter().find(|volume| volume.roles.contains(&Role::Data));
+            if let Some(disk) = data.and_then(|volume| volume.disk.as_ref()) {
+                points.maybe(&[disk, Role::Data.name()], cap);
+            }
+        };
 }

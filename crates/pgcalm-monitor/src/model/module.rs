@@ -15,6 +15,9 @@ pub struct Module {
     pub write_operations_cap: Option<u64>,
     /// Cap in force: bytes written per second; `None` if not capped.
     pub write_bytes_cap: Option<u64>,
+    /// What reads and writes share: operations per second, as pg_calm.iops tells; `None` if it does not.
+    #[serde(default)]
+    pub operations_cap: Option<u64>,
     /// Where the caps were found, in the module's words.
     pub caps_source: Option<String>,
     /// Bytes of a contiguous write that count as one operation.

@@ -33,7 +33,10 @@ pub(super) struct Status {
 
 /// pg_calm_status.
 pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
-    let sql = format!("SELECT *, io_size::int8 AS io_bytes FROM {schema}.pg_calm_status");
+    let sql = format!(
+        "SELECT *, io_size::int8 AS io_bytes, nullif(current_setting('pg_calm.iops')::int8, 0) AS iops \
+         FROM {schema}.pg_calm_status"
+    );
     let Some(row) = session.row(&sql)? else { return Ok(None) };
     let count = |name| row.count(name).map(Option::unwrap_or_default);
     let module = Module {
@@ -42,6 +45,7 @@ pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> 
         worker_running: row.try_get::<_, Option<i32>>("worker_pid")?.is_some(),
         write_operations_cap: row.count("write_iops")?,
         write_bytes_cap: row.count("write_bandwidth")?,
+        operations_cap: row.count("iops")?,
         caps_source: row.text("caps_source")?,
         io_size_bytes: row.count("io_bytes")?,
         flushed_pages: count("flushed_pages")?,
