@@ -34,7 +34,7 @@ pub(super) struct Status {
 /// pg_calm_status.
 pub(super) fn ask_status(session: &mut Session, schema: &str, facts: &Facts) -> Result<Option<Status>, Error> {
     let sql = format!(
-        "SELECT *, io_size::int8 AS io_bytes, nullif(current_setting('pg_calm.iops')::int8, 0) AS iops \
+        "SELECT *, io_size::int8 AS io_bytes, nullif(current_setting('pg_calm.iops', true)::int8, 0) AS iops \
          FROM {schema}.pg_calm_status"
     );
     let Some(row) = session.row(&sql)? else { return Ok(None) };
