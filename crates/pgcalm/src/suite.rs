@@ -281,7 +281,7 @@ fn finish(suite: &Suite, rows: Vec<Runnable<'_>>, args: &SuiteArgs, interrupt: &
     }
 }
 
-/// Rows in which pg_calm is worse than stock in something.
+/// Rows in which pg_calm is worse than stock in something, or failed where stock did not.
 #[derive(Debug)]
 pub(crate) struct WorseThanStock {
     rows: Vec<String>,
@@ -296,8 +296,15 @@ impl fmt::Display for WorseThanStock {
 }
 
 fn judge(report: &Report) -> Result<(), WorseThanStock> {
-    let worse = report.rows.iter().filter(|row| row.is_worse());
-    let rows: Vec<String> = worse.map(|row| row.name.clone()).collect();
+    // One that died, or became no steadier however long it ran, has few figures to be worse in, or none.
+    let rows: Vec<String> = report
+        .rows
+        .iter()
+        .filter_map(|row| match row.failed_alone() {
+            Some(failed) => Some(format!("{} ({failed}, unlike stock)", row.name)),
+            None => row.is_worse().then(|| row.name.clone()),
+        })
+        .collect();
     if rows.is_empty() { Ok(()) } else { Err(WorseThanStock { rows }) }
 }
 
@@ -425,6 +432,54 @@ mod tests {
         let worse = judged(rows).unwrap_err();
         assert_eq!(worse.to_string(), "--fail-on worse: pg_calm is worse than stock in a, c");
         assert_eq!(exit::of(&worse.into()), exit::Exit::Worse);
+    }
+
+    #[test]
+    fn a_row_in_which_pg_calm_alone_failed_counts_as_worse() {
+        use serde_json::{Value, json};
+        let died = json!({"server_failure": {"at_s": 3.0, "message": "No space left on device"}});
+        let unsteady = json!({"steadiness": {"objection": "no checkpoint", "warm_up_s": 0.0, "dirty": []}});
+        let contestant = |name: &str, failed: &Value| {
+            let mut run = json!({
+                "tps_mean": 100.0, "tps_median": 100.0, "tps_min": 100.0, "tps_p5": 100.0,
+                "seconds_below_half_median": 0, "seconds_zero": 0, "checkpoints": [],
+                "series": {
+                    "tps": [], "latency_p50_ms": [], "latency_p99_ms": [], "latency_max_ms": [],
+                    "dirty_mib": [], "writeback_mib": [], "data_write_ops": [], "data_write_mib": [],
+                    "data_read_ops": [], "wal_write_ops": [], "wal_write_mib": [], "blocked_processes": [],
+                    "server": {},
+                },
+            });
+            if let (Some(run), Some(failed)) = (run.as_object_mut(), failed.as_object()) {
+                run.extend(failed.clone());
+            }
+            json!({"name": name, "description": "", "server_settings": {}, "runs": [run]})
+        };
+        let judged = |stock: &Value, pg_calm: &Value| {
+            let report = json!({
+                "scenario": "checkpoint",
+                "host": {
+                    "kernel": "6.18", "cpus": 2, "memory_mib": 1000, "postgres": "PostgreSQL 15.20",
+                    "pgcalm": "0.1.0", "started_at": "2026-11-23T22:00:00Z", "sysctls": {}, "cap_mechanism": "none",
+                },
+                "settings": {},
+                "contestants": [contestant("stock", stock), contestant("pg_calm", pg_calm)],
+            });
+            let report = Some(serde_json::from_value(report).unwrap());
+            let row = pgcalm_lab::suite::report::Row::new("a".into(), "a".into(), None, String::new(), report);
+            judge(&Report::new("x".into(), String::new(), vec![row])).map_err(|worse| worse.to_string())
+        };
+        let well = Value::Null;
+        let worse = |words: &str| {
+            Err::<(), _>(format!("--fail-on worse: pg_calm is worse than stock in a ({words}, unlike stock)"))
+        };
+        assert_eq!(judged(&well, &well), Ok(()));
+        assert_eq!(judged(&well, &died), worse("gave up"));
+        assert_eq!(judged(&well, &unsteady), worse("was not steady"));
+        assert_eq!(judged(&unsteady, &died), worse("gave up"));
+        for (stock, pg_calm) in [(&died, &died), (&unsteady, &unsteady), (&died, &well), (&unsteady, &well)] {
+            assert_eq!(judged(stock, pg_calm), Ok(()), "{stock} {pg_calm}");
+        }
     }
 
     #[test]

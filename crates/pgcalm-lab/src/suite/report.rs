@@ -191,6 +191,18 @@ impl Row {
         self.comparisons.iter().any(|found| found.contestant == SUBJECT && found.verdict == Verdict::Worse)
     }
 
+    /// What pg_calm failed in where stock did not, which no figure need show; none if there is nothing of the kind.
+    pub fn failed_alone(&self) -> Option<&'static str> {
+        type Failed = fn(&contest::report::Contestant) -> bool;
+        let ways: [(&str, Failed); 2] = [
+            ("gave up", |contestant| contestant.runs.iter().any(|run| run.server_failure.is_some())),
+            ("was not steady", |contestant| contestant.objection().is_some()),
+        ];
+        let named = |name: &str| self.report.as_ref()?.contestants.iter().find(|c| c.name == name);
+        let (subject, baseline) = (named(SUBJECT)?, named(BASELINE)?);
+        ways.into_iter().find(|(_, failed)| failed(subject) && !failed(baseline)).map(|(words, _)| words)
+    }
+
     /// What is compared of a contestant.
     fn comparison(&self, contestant: &str, metric: &str) -> Option<&Comparison> {
         self.comparisons.iter().find(|found| found.contestant == contestant && found.metric == metric)

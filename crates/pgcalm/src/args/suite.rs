@@ -43,7 +43,8 @@ pub(crate) struct SuiteArgs {
     /// Write the rows that were selected as sections of a Markdown file; it keeps its sections of the others.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// End with exit code 6 if pg_calm is worse than stock in a figure that is compared, in a row that has a result.
+    /// End with exit code 6 if, in a row that has a result, pg_calm is worse than stock in a figure that is compared, or if
+    /// it alone gave up or was not steady.
     #[arg(long, value_name = "VERDICT")]
     pub fail_on: Option<FailOnVerdict>,
 }
