@@ -105,7 +105,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Value>,
     /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second, p99.9 and longest
-    /// transaction; none of those that are not steady.
+    /// transaction; none of those that, with --steady, are not steady.
     pub comparisons: Vec<Comparison>,
 }
 

@@ -7,7 +7,9 @@
 //!   alike by chance is hardly, and
 //! - they differ by a least amount, below which nobody would notice, whatever share that is.
 //!
-//! Otherwise they are the same. Runs that are not steady are not compared at all.
+//! Otherwise they are the same. Runs that were to become steady (--steady) and did not are not compared at all. Whether the
+//! backlog of other runs still changed at their end is a remark, no bar: their length is the suite's choice, and readings at
+//! different phases of a checkpoint differ however steady a run is.
 
 use super::{BASELINE, Comparison, Verdict};
 use crate::contest::report::metric::{Figure, LATENCY_MAX, LATENCY_P999, Metric, TPS_MEAN, TPS_MIN};
