@@ -167,8 +167,13 @@ impl Case {
         })
     }
 
-    /// What has to be so, and whether it is.
-    pub fn rules(&self) -> Vec<Rule> {
+    /// When it died of the cause, and not before.
+    fn died_of_it(&self) -> Option<f64> {
+        self.died_s.filter(|died| *died > 0.0)
+    }
+
+    /// What has to be so, and whether it is; `stock_died` is when stock died of the same.
+    fn rules(&self, stock_died: Option<f64>) -> Vec<Rule> {
         let seconds = |value: Option<f64>| value.map_or("never".to_string(), |s| format!("after {s:.0} s"));
         let gave_up = match self.refused_s {
             Some(_) => format!("refused {}", seconds(self.refused_s)),
@@ -176,13 +181,15 @@ impl Case {
         };
         if self.contestant == STOCK {
             let must = "stock dies, or the others prove nothing";
-            return vec![Rule { must, was: gave_up, met: self.died_s.is_some() }];
+            return vec![Rule { must, was: gave_up, met: self.died_of_it().is_some() }];
         }
         let (early, was) = match &self.warning {
             None => (false, "none".to_string()),
             Some(warning) => {
-                // Its own death tells better than what was foreseen.
-                let full = self.died_s.unwrap_or(warning.after_s + warning.left_s);
+                // Its own death tells better than what was foreseen. A server that is held has none: stock's stands for
+                // it, for a forecast can't be judged by itself.
+                let foreseen = warning.after_s + warning.left_s;
+                let full = self.died_s.unwrap_or(stock_died.map_or(foreseen, |died| died.min(foreseen)));
                 let left = full - warning.after_s;
                 let early = left >= EARLY_S.min(full * EARLY_SHARE);
                 (early, format!("{left:.0} s before, of {full:.0} s"))
@@ -203,7 +210,8 @@ impl Case {
             Rule {
                 must: "variation of TPS while slowed at most 0.2",
                 was: self.variation.map_or("not slowed".to_string(), |variation| format!("{variation:.2}")),
-                met: self.variation.is_none_or(|variation| variation <= EVEN),
+                // What stock dies of is not lived through without being slowed, or it is not the guard that held.
+                met: self.variation.map_or(stock_died.is_none(), |variation| variation <= EVEN),
             },
             Rule {
                 must: "full rate within 10 s of the end of the cause",
@@ -216,12 +224,22 @@ impl Case {
 }
 
 impl Report {
+    /// What has to be so, case by case, and whether it is.
+    pub fn rules(&self) -> Vec<(&Case, Rule)> {
+        let stock_died = |kind: &str| {
+            let stock = self.cases.iter().find(|case| case.kind == kind && case.contestant == STOCK);
+            stock.and_then(Case::died_of_it)
+        };
+        let of_case = self.cases.iter().map(|case| (case, case.rules(stock_died(&case.kind))));
+        of_case.flat_map(|(case, rules)| rules.into_iter().map(move |rule| (case, rule))).collect()
+    }
+
     /// Why the run counts as failed; `None` if all is as it must be.
     pub fn failure(&self) -> Option<String> {
         let missed: Vec<String> = self
-            .cases
-            .iter()
-            .flat_map(|case| case.rules().into_iter().filter(|rule| !rule.met).map(move |rule| (case, rule)))
+            .rules()
+            .into_iter()
+            .filter(|(_, rule)| !rule.met)
             .map(|(case, rule)| format!("{} {}: {}: {}", case.kind, case.contestant, rule.must, rule.was))
             .collect();
         (!missed.is_empty()).then(|| missed.join("; "))
@@ -302,7 +320,7 @@ pub(crate) mod tests {
             host: Host::of_a_test("none"),
             settings: BTreeMap::from([("wal-size".into(), "4GB".into())]),
             cases: [
-                contestant(STOCK, 100.0, 0.0, panic(18.0)),
+                contestant(STOCK, 100.0, 0.0, panic(20.0)),
                 contestant(SHADOW, 100.0, 0.0, panic(20.0)),
                 contestant(GUARD_ON, 10.0, 100.0, null),
             ]
@@ -316,7 +334,7 @@ pub(crate) mod tests {
     fn figures_are_those_of_the_cause() {
         let report = report();
         let [stock, shadow, on] = &report.cases[..] else { panic!("three cases") };
-        assert_eq!((stock.died_s, stock.up_again_s, stock.warning), (Some(8.0), Some(2.0), None));
+        assert_eq!((stock.died_s, stock.up_again_s, stock.warning), (Some(10.0), Some(2.0), None));
         assert_eq!(shadow.warning, Some(Warning { after_s: 5.0, full_percent: 75.0, left_s: 5.0 }));
         assert_eq!((on.died_s, on.lasted_s, on.tps_before), (None, Some(10.0), 100.0));
         assert_eq!((on.tps_worst, on.seconds_zero), (10.0, 0));
@@ -334,10 +352,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_guard_is_judged_by_what_became_of_stock() {
+        let missed = |stock_died: f64, change: fn(&mut Case)| {
+            let mut report = report();
+            report.cases[0].died_s = Some(stock_died);
+            change(&mut report.cases[2]);
+            report.failure()
+        };
+        assert_eq!(missed(10.0, |_| {}), None);
+        // It foresaw a moment at which stock had long been dead.
+        let late = missed(6.0, |_| {}).unwrap();
+        assert_eq!(late, "slot on: warns 15 minutes, or half of the time, before it is full: 1 s before, of 6 s");
+        let unheld = missed(10.0, |on| (on.tps_slowed, on.variation) = (None, None)).unwrap();
+        assert_eq!(unheld, "slot on: variation of TPS while slowed at most 0.2: not slowed");
+        // Where stock died of something else, nobody knows.
+        let before = missed(-2.0, |on| (on.tps_slowed, on.variation) = (None, None)).unwrap();
+        assert_eq!(before, "slot stock: stock dies, or the others prove nothing: after -2 s");
+    }
+
+    #[test]
     fn what_is_missed_is_named() {
         let missed = |one| {
             let case = Case::of("slot", one, 100).unwrap();
-            let missed: Vec<&str> = case.rules().iter().filter(|rule| !rule.met).map(|rule| rule.must).collect();
+            let missed: Vec<&str> = case.rules(None).iter().filter(|rule| !rule.met).map(|rule| rule.must).collect();
             missed.join(", ")
         };
         let null = serde_json::Value::Null;

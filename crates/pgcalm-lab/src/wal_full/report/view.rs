@@ -11,16 +11,15 @@ use crate::wal_full::report::{Case, Report};
 impl Shown for Report {
     fn document(&self) -> Document {
         let mut document = report::document(&self.scenario, &self.host, settings::options(&self.settings, &[]));
-        let rules = || self.cases.iter().flat_map(|case| case.rules().into_iter().map(move |rule| (case, rule)));
-        let missed = rules().filter(|(_, rule)| !rule.met).count();
+        let mut rules = self.rules();
+        let missed = rules.iter().filter(|(_, rule)| !rule.met).count();
         let verdict = match missed {
             0 => "passed: all that must hold does".to_string(),
-            missed => format!("FAILED: {missed} of {} that must hold do not", rules().count()),
+            missed => format!("FAILED: {missed} of {} that must hold do not", rules.len()),
         };
         // Misses first.
-        let mut lines: Vec<_> = rules().collect();
-        lines.sort_by_key(|(_, rule)| rule.met);
-        document.readings = lines
+        rules.sort_by_key(|(_, rule)| rule.met);
+        document.readings = rules
             .into_iter()
             .map(|(case, rule)| {
                 let word = if rule.met { "met" } else { "MISSED" };
