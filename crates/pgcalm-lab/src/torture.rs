@@ -139,12 +139,18 @@ fn control(
     let own = sabotage.settings();
     let mut settings = settings.clone();
     settings.extend(own.clone());
-    let mut arena = Arena::create(context, fs_type, &settings)?;
-    arena.sabotage = Some(sabotage);
+    let mut place: Option<Arena<'_>> = None;
     let mut control = Control { sabotage: sabotage.name().to_string(), server_settings: own, cycles: Vec::new() };
     for number in 1..=CONTROL_CYCLES {
+        let mut arena = match place.take() {
+            Some(arena) => arena,
+            None => Arena::create(context, fs_type, &settings)?,
+        };
+        arena.sabotage = Some(sabotage);
         let cycle = arena.cycle(number, Crash::Shutdown, random)?;
         note(context, &format!("control ({}, {})", fs_type.name(), sabotage.name()), &cycle);
+        // What went wrong need not be a loss, and what did can't be crashed again.
+        place = cycle.is_sound().then_some(arena);
         control.cycles.push(cycle);
         if control.detected() {
             break;

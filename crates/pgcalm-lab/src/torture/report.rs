@@ -105,6 +105,6 @@ pub struct Control {
     pub sabotage: String,
     /// Settings in which its server differs.
     pub server_settings: BTreeMap<String, String>,
-    /// Cycles until the loss was detected; all but the last have found nothing.
+    /// Cycles until the loss was detected; all but the last have found nothing, or a server that did not start.
     pub cycles: Vec<Cycle>,
 }

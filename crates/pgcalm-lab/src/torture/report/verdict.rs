@@ -24,10 +24,23 @@ impl Cycle {
     }
 }
 
+/// How problems begin that a recovered cluster has only if data was lost. A server that does not start, or a program that can't
+/// connect, tells of none.
+const OF_DATA: [&str; 3] = [
+    "reading through the index",
+    // It found something; with 1 it could not look.
+    "pg_amcheck failed (exit status: 2)",
+    "pg_checksums failed (exit status: 1): pg_checksums: error: checksum verification failed",
+];
+
 impl Control {
     /// Whether the loss was found.
     pub fn detected(&self) -> bool {
-        self.cycles.last().is_some_and(|cycle| !cycle.is_sound())
+        let of_data = |problem: &String| OF_DATA.iter().any(|words| problem.starts_with(words));
+        self.cycles.last().is_some_and(|cycle| {
+            let rows = cycle.rows_lost + cycle.rows_corrupt + cycle.rows_torn;
+            cycle.recovery_s.is_some() && (rows > 0 || cycle.problems.iter().any(of_data))
+        })
     }
 }
 
@@ -114,6 +127,33 @@ mod tests {
         assert!(report.failure().unwrap().starts_with("control (ext4, fsync=off)"));
         report.controls[0].cycles.clear();
         assert!(report.failure().unwrap().starts_with("control"));
+    }
+
+    #[test]
+    fn a_control_is_found_out_by_its_data_and_not_by_whatever_went_wrong() {
+        let found = |recovery_s, problem: &str| {
+            let mut report = report();
+            let cycle = &mut report.controls[0].cycles[0];
+            (cycle.rows_lost, cycle.recovery_s, cycle.problems) = (0, recovery_s, vec![problem.into()]);
+            report.failure().is_none()
+        };
+        for problem in [
+            "reading through the index gives 9 rows, reading the table 10, and they differ",
+            "pg_amcheck failed (exit status: 2): btree index \"ledger_pkey\": ERROR: x",
+            "pg_checksums failed (exit status: 1): pg_checksums: error: checksum verification failed in file \"x\"",
+        ] {
+            assert!(found(Some(1.0), problem), "{problem}");
+            assert!(!found(None, problem), "{problem}");
+        }
+        assert!(!found(None, "server did not start (exit status: 1): FATAL:  bogus data in lock file"));
+        for problem in [
+            "before the crash: the server has ended; the server's log: PANIC:  could not write",
+            "reading the ledger: connection closed",
+            "pg_amcheck failed (exit status: 1): error: connection to server failed",
+            "pg_checksums failed (exit status: 1): pg_checksums: error: cluster must be shut down",
+        ] {
+            assert!(!found(Some(1.0), problem), "{problem}");
+        }
     }
 
     #[test]
