@@ -127,7 +127,8 @@ impl Change {
                 .with_context(|| format!("remove control group {}", path.display())),
             Self::NetworkNamespace { name } => delete_namespace(root, name),
             Self::Processes { bindir, directory } => {
-                end_processes(directory, || find_processes(root, bindir, directory))
+                let linked = linked(bindir);
+                end_processes(directory, || find_processes(root, bindir, &linked, directory))
             }
             Self::Command { run } => end_processes(run, || find_commands(root, run)),
         }
@@ -291,17 +292,39 @@ fn end_processes(directory: &Path, find: impl Fn() -> anyhow::Result<Vec<(i32, P
     }
 }
 
-/// Processes of programs in `bindir` that work in `directory`. Zombies have neither and so don't count.
-fn find_processes(root: &HostRoot, bindir: &Path, directory: &Path) -> anyhow::Result<Vec<(i32, PathBuf)>> {
+/// A link in a directory of programs.
+struct Linked {
+    /// What the kernel names a process by that was started by it.
+    program: PathBuf,
+    link: PathBuf,
+}
+
+/// The links in `bindir`; none if it is gone.
+fn linked(bindir: &Path) -> Vec<Linked> {
+    let paths = fs::read_dir(bindir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let links = paths.filter(|path| path.is_symlink());
+    links.filter_map(|link| Some(Linked { program: link.canonicalize().ok()?, link })).collect()
+}
+
+/// Processes of programs in `bindir`, or that it links to, that work in `directory`, with the path in `bindir`. Zombies have
+/// neither and so don't count.
+fn find_processes(
+    root: &HostRoot,
+    bindir: &Path,
+    linked: &[Linked],
+    directory: &Path,
+) -> anyhow::Result<Vec<(i32, PathBuf)>> {
     let mut found = Vec::new();
     for process in process::table(root)? {
         let inside = process::working_directory(root, process.pid).is_some_and(|cwd| cwd.starts_with(directory));
         if !inside {
             continue;
         }
-        let program = process::executable(root, process.pid);
-        if let Some(program) = program.filter(|program| program.parent() == Some(bindir)) {
+        let Some(program) = process::executable(root, process.pid) else { continue };
+        if program.parent() == Some(bindir) {
             found.push((process.pid, program));
+        } else if let Some(linked) = linked.iter().find(|linked| linked.program == program) {
+            found.push((process.pid, linked.link.clone()));
         }
     }
     Ok(found)
@@ -361,6 +384,24 @@ mod tests {
         Change::Processes { bindir: sleep.parent().unwrap().to_path_buf(), directory: inside }
             .undo(&HostRoot::default())
             .unwrap();
+        assert!(ours.wait().unwrap().code().is_none());
+        assert!(foreign.try_wait().unwrap().is_none());
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+    }
+
+    #[test]
+    fn processes_of_a_program_that_is_linked_to_are_ended_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().canonicalize().unwrap();
+        let bindir = inside.join("bin");
+        fs::create_dir(&bindir).unwrap();
+        let link = bindir.join("sleep");
+        std::os::unix::fs::symlink("/bin/sleep", &link).unwrap();
+        let start = |cwd: &Path| tool::command(&link).arg("60").current_dir(cwd).spawn().unwrap();
+        let mut ours = start(&inside);
+        let mut foreign = start(Path::new("/"));
+        Change::Processes { bindir, directory: inside }.undo(&HostRoot::default()).unwrap();
         assert!(ours.wait().unwrap().code().is_none());
         assert!(foreign.try_wait().unwrap().is_none());
         foreign.kill().unwrap();
