@@ -38,7 +38,18 @@ pub(crate) fn sum(directory: &Path) -> io::Result<String> {
     for library in libraries(directory).filter(|library| library != LIBRARY) {
         digest.update(fs::read(directory.join(library))?);
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(in_digits(digest))
+}
+
+/// SHA-256 of a file, in hexadecimal digits.
+pub(crate) fn sum_of_file(file: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    digest.update(fs::read(file)?);
+    Ok(in_digits(digest))
+}
+
+fn in_digits(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Those that are there.

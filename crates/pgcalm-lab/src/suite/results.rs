@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{fs, io};
 
 use anyhow::Context;
@@ -24,6 +25,12 @@ pub struct Stamp {
     pub options: BTreeMap<String, Value>,
     /// Version of pgcalm.
     pub pgcalm: String,
+    /// SHA-256 of its program, in hexadecimal digits: measuring changes between versions, too. Empty in results that lack it.
+    #[serde(default)]
+    pub program: String,
+    /// Release of the kernel; likewise.
+    #[serde(default)]
+    pub kernel: String,
     /// `postgres --version`.
     pub server: String,
     /// SHA-256 of the server module, in hexadecimal digits; none if no contestant loads it.
@@ -54,6 +61,8 @@ impl Stamp {
         Ok(Self {
             options: options.named(),
             pgcalm: env!("CARGO_PKG_VERSION").to_string(),
+            program: own_sum()?.to_string(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             server: installation.version,
             module,
         })
@@ -74,11 +83,27 @@ impl Stamp {
         if self.pgcalm != now.pgcalm {
             return Some(format!("pgcalm {}", self.pgcalm));
         }
+        if self.program != now.program {
+            return Some("another build of pgcalm".to_string());
+        }
+        if self.kernel != now.kernel {
+            return Some(format!("Linux {}", self.kernel));
+        }
         if self.server != now.server {
             return Some(self.server.clone());
         }
         (self.module != now.module).then(|| "another build of pg_calm".to_string())
     }
+}
+
+/// SHA-256 of this very program, whatever lies in its place since it was started.
+fn own_sum() -> anyhow::Result<&'static str> {
+    static SUM: OnceLock<String> = OnceLock::new();
+    if let Some(sum) = SUM.get() {
+        return Ok(sum);
+    }
+    let sum = module::sum_of_file(Path::new("/proc/self/exe")).context("read the program of this process")?;
+    Ok(SUM.get_or_init(|| sum))
 }
 
 /// A file of results: the document, as any run writes it, and its stamp beside.
@@ -167,6 +192,8 @@ mod tests {
         Stamp {
             options: [("seconds".to_string(), Value::from(60))].into(),
             pgcalm: "0.1.0".into(),
+            program: "1234".into(),
+            kernel: "6.18".into(),
             server: "PostgreSQL 15.20".into(),
             module: Some("abcd".into()),
         }
@@ -220,7 +247,7 @@ mod tests {
         };
         assert_eq!(changed(|_| {}), None);
         type Change = fn(&mut Stamp);
-        let cases: [(Change, &str); 5] = [
+        let cases: [(Change, &str); 7] = [
             (
                 |now| {
                     now.options.insert("seconds".into(), 90.into());
@@ -234,12 +261,25 @@ mod tests {
                 "other options: seconds",
             ),
             (|now| now.pgcalm = "0.2.0".into(), "pgcalm 0.1.0"),
+            (|now| now.program = "5678".into(), "another build of pgcalm"),
+            (|now| now.kernel = "6.12".into(), "Linux 6.18"),
             (|now| now.server = "PostgreSQL 17".into(), "PostgreSQL 15.20"),
             (|now| now.module = None, "another build of pg_calm"),
         ];
         for (change, expected) in cases {
             assert_eq!(changed(change).as_deref(), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_result_that_does_not_say_what_measured_it_is_of_another_build() {
+        let mut old = serde_json::to_value(stamp()).unwrap();
+        for name in ["program", "kernel"] {
+            old.as_object_mut().unwrap().remove(name).unwrap();
+        }
+        let old: Stamp = serde_json::from_value(old).unwrap();
+        assert_eq!(old.differs_from(&stamp()).as_deref(), Some("another build of pgcalm"));
+        assert_eq!(own_sum().unwrap(), module::sum_of_file(&std::env::current_exe().unwrap()).unwrap());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct SuiteArgs {
     /// name without .toml, and -results, in the working directory].
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
-    /// Also run rows that have a result of the same options, pgcalm, server and module.
+    /// Also run rows that have a result of the same options, build of pgcalm, kernel, server and module.
     #[arg(long)]
     pub again: bool,
     /// List the rows, whether each has to be run, and about how long that takes; run nothing.
