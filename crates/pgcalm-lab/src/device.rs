@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use pgcalm_host::backing_device::BackingDevice;
 use pgcalm_host::block_device;
 use pgcalm_volume::Volume;
 use rustix::fs::{FallocateFlags, OFlags};
@@ -213,11 +214,10 @@ fn former(journal: &Journal, file: &Path) -> anyhow::Result<Undo> {
 /// writers up however little the host has dirty (`__wb_calc_thresh` and `balance_wb_limits`, mm/page-writeback.c).
 fn lift_dirty_limits(journal: &Journal, number: &str) -> anyhow::Result<Vec<Undo>> {
     let root = journal.root();
-    let directory = Path::new("sys/class/bdi").join(number);
     let mut undo = Vec::new();
-    // The share is in parts per million, since Linux 6.2.
-    for (file, free) in [("max_ratio_fine", "1000000"), ("strict_limit", "0")] {
-        let file = directory.join(file);
+    let share = BackingDevice::read(root, number)?.map(|device| (PathBuf::from(&device.file), device.no_limit()));
+    let strict = (Path::new("/sys/class/bdi").join(number).join("strict_limit"), "0");
+    for (file, free) in share.into_iter().chain([strict]) {
         if root.path(&file).exists() && root.read(&file)?.trim() != free {
             undo.push(former(journal, &file)?);
             root.write(&file, free)?;
@@ -289,5 +289,14 @@ mod tests {
 
         set(["1000000\n", "0\n"]);
         assert!(lift_dirty_limits(&journal, "7:0").unwrap().is_empty());
+
+        // Before Linux 6.2.
+        fs::remove_file(root.path(limits.join("max_ratio_fine"))).unwrap();
+        let coarse = limits.join("max_ratio");
+        root.write(&coarse, "1\n").unwrap();
+        let undo = lift_dirty_limits(&journal, "7:0").unwrap();
+        assert_eq!(root.read(&coarse).unwrap(), "100");
+        drop(undo);
+        assert_eq!(root.read(&coarse).unwrap(), "1");
     }
 }
