@@ -109,7 +109,8 @@ pub struct Row {
     pub comparisons: Vec<Comparison>,
 }
 
-/// One figure of a contestant against that of `stock` in the same row; medians of the runs.
+/// One figure of a contestant against that of `stock` in the same row; medians of the runs. Where lengths of runs differ
+/// by more than a quarter, worst second and longest transaction are those of as many seconds as the shortest run has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {

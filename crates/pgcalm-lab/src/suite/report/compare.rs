@@ -7,9 +7,13 @@
 //!   alike by chance is hardly, and
 //! - they differ by a least amount, below which nobody would notice, whatever share that is.
 //!
-//! Otherwise they are the same. Runs that were to become steady (--steady) and did not are not compared at all. Whether the
-//! backlog of other runs still changed at their end is a remark, no bar: their length is the suite's choice, and readings at
-//! different phases of a checkpoint differ however steady a run is.
+//! Otherwise they are the same. Extremes are compared over equal lengths ([`equally_long`]).
+//!
+//! Runs that were to become steady (--steady) and did not are not compared at all. Whether the backlog of other runs still
+//! changed at their end is a remark, no bar: their length is the suite's choice, and readings at different phases of a
+//! checkpoint differ however steady a run is.
+
+use std::borrow::Cow;
 
 use super::{BASELINE, Comparison, Verdict};
 use crate::contest::report::metric::{Figure, LATENCY_MAX, LATENCY_P999, Metric, TPS_MEAN, TPS_MIN};
@@ -92,8 +96,32 @@ pub(super) fn of(report: &Report) -> Vec<Comparison> {
         .iter()
         .filter(|c| c.name != BASELINE && c.name != REFERENCE)
         .filter(|rival| rival.objection().is_none())
-        .flat_map(|rival| COMPARED.iter().filter_map(|compared| against(compared, rival, stock)))
+        .flat_map(|rival| {
+            let [rival, stock] = equally_long(rival, stock);
+            COMPARED.iter().filter_map(|compared| against(compared, &rival, &stock)).collect::<Vec<_>>()
+        })
         .collect()
+}
+
+/// Both, with their extremes over as many seconds as the shortest run has where lengths differ by more than a quarter: the
+/// longer a run is, the worse is its worst second.
+fn equally_long<'a>(rival: &'a Contestant, stock: &'a Contestant) -> [Cow<'a, Contestant>; 2] {
+    let seconds = || rival.runs.iter().chain(&stock.runs).map(|run| run.series.tps.len());
+    let (shortest, longest) = (seconds().min().unwrap_or_default(), seconds().max().unwrap_or_default());
+    [rival, stock].map(|contestant| {
+        let mut contestant = Cow::Borrowed(contestant);
+        if 4 * shortest < 3 * longest {
+            for run in &mut contestant.to_mut().runs {
+                let worst = run.series.tps.iter().take(shortest).copied().reduce(f64::min);
+                run.tps_min = worst.unwrap_or(run.tps_min);
+                let slowest = run.series.latency_max_ms.iter().take(shortest).copied().flatten().reduce(f64::max);
+                if let (Some(latency), Some(slowest)) = (&mut run.latency_ms, slowest) {
+                    latency.max = slowest;
+                }
+            }
+        }
+        contestant
+    })
 }
 
 fn against(compared: &Compared, rival: &Contestant, stock: &Contestant) -> Option<Comparison> {

@@ -98,7 +98,10 @@ fn table(rows: &[&Row]) -> String {
         };
         out.push_str(&format!(" {stock} / {ours} | {} |\n", cell(&verdict)));
     }
-    out.push_str("\nstock / pg_calm; TPS and ms, medians of the runs, [lowest..highest run].\n");
+    out.push_str(
+        "\nstock / pg_calm; TPS and ms, medians of the runs, [lowest..highest run]. Where lengths of runs differ by \
+         more than a quarter, the verdict compares worst second and longest over that of the shortest.\n",
+    );
     out
 }
 

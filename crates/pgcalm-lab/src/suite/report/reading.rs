@@ -43,8 +43,9 @@ pub(super) static SHOWN: [Shown; 10] = [
 pub(super) const NOTES: [&str; 2] = [
     "x: times stock's figure of the same row, medians of the runs. ~ is the same: the ranges of the runs overlap, or the figures \
      differ by less than 3 % (mean), 10 % (worst second; or 3 % of stock's mean), 20 % (p99.9; or 1 ms), 25 % (longest; or \
-     10 ms). chk pts: checkpoints that ended in the measured time, in the run with the fewest. write s: the longest write phase of \
-     one.",
+     10 ms). Where lengths of runs differ by more than a quarter, worst second and longest are compared over that of the \
+     shortest. chk pts: checkpoints that ended in the measured time, in the run with the fewest. write s: the longest write \
+     phase of one.",
     "Figures of different rows must not be compared where they are of different caps or machines. MiB/s are written; \
      rd/s and wr/s without empty flushes.",
 ];

@@ -99,6 +99,31 @@ fn ranges_that_overlap_are_no_difference() {
 }
 
 #[test]
+fn what_a_longer_run_meets_when_the_other_is_over_is_not_compared() {
+    let verdicts_of = |seconds: usize, worst_second: usize| {
+        let mut report = run([100.0, 100.0, 5.0], [100.0, 0.0, 5.0]);
+        for contestant in &mut report.contestants {
+            let is_ours = contestant.name == "pg_calm";
+            let run = &mut contestant.runs[0];
+            let seconds = if is_ours { seconds } else { 60 };
+            run.series.tps = vec![100.0; seconds];
+            run.series.latency_max_ms = vec![Some(100.0); seconds];
+            if is_ours {
+                run.series.tps[worst_second] = 0.0;
+                run.series.latency_max_ms[worst_second] = Some(900.0);
+                run.latency_ms.as_mut().unwrap().max = 900.0;
+            }
+        }
+        let row = row("a", Some(report));
+        verdicts(&row).iter().map(|(_, verdict)| *verdict).collect::<Vec<_>>()
+    };
+    use Verdict::{Same, Worse};
+    for (seconds, worst_second, verdict) in [(90, 70, Same), (90, 30, Worse), (75, 70, Worse)] {
+        assert_eq!(verdicts_of(seconds, worst_second), [Same, verdict, Same, verdict], "{seconds} {worst_second}");
+    }
+}
+
+#[test]
 fn stock_alone_and_the_reference_are_not_compared() {
     let mut report = support::report(60, 1);
     report.contestants.retain(|contestant| ["stock", "stock-uncapped"].contains(&contestant.name.as_str()));
