@@ -98,6 +98,10 @@ impl State {
                 directory.display()
             ))
         };
+        // Those above it are no secret: other users have theirs there, as pgcalm-warm-save has.
+        if let Some(above) = directory.parent() {
+            fs::create_dir_all(above).map_err(host)?;
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(host)?;
         let found = rustix::fs::lstat(directory).map_err(|error| host(error.into()))?;
         // Whoever may write there could lead what is written elsewhere.
@@ -191,6 +195,16 @@ mod tests {
         let own = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(own.path(), dir.path().join("state")).unwrap();
         assert!(State::open(&dir.path().join("state")).is_err());
+    }
+
+    #[test]
+    fn what_is_above_the_state_is_open_to_all_and_the_state_to_its_user() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
+        State::open(&dir.path().join("pgcalm/doctor")).unwrap();
+        assert_eq!(mode("pgcalm") & 0o055, 0o055);
+        assert_eq!(mode("pgcalm/doctor") & 0o077, 0);
     }
 
     #[test]
