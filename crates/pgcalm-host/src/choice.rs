@@ -47,7 +47,7 @@ pub fn choose(root: &HostRoot, name: Option<&str>, known: &[Known], hidden: &Hid
         )),
         ([], None) => Err(Failure::Unreachable(list(known))),
         (_, Some(name)) => Err(Failure::Usage(format!(
-            "--instance {name}: more than one server; give the data directory: {}",
+            "--instance {name}: more than one server; give the process id: {}",
             list(known)
         ))),
         (_, None) => Err(Failure::Usage(format!("more than one server; choose with --instance: {}", list(known)))),
@@ -140,6 +140,8 @@ mod tests {
         let none = Hidden::default();
         let ports = refused(Some("5433"), &known(), &none);
         assert!(matches!(ports, Failure::Usage(_)), "{ports}");
+        // Servers in containers may have the same data directory, too.
+        assert!(ports.to_string().contains("give the process id"), "{ports}");
         let several = refused(None, &known(), &none).to_string();
         assert!(several.contains("--instance: there is /srv/a (port 5432, pid 70), "));
         let empty = refused(None, &[], &none);

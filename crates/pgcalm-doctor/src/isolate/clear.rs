@@ -62,10 +62,16 @@ fn choose<'a>(
                 let mut table = inventory.table.iter();
                 table.any(|process| (process.pid, process.start_ticks) == (state.pid, state.start_ticks))
             };
-            let before = |state: &&State| state.data_directory == instance.data_directory && !runs(state);
+            let before = |state: &&State| {
+                (state.data_directory == instance.data_directory || state.pid == postmaster.pid) && !runs(state)
+            };
             states.iter().find(now).or_else(|| states.iter().find(before))
         }
-        Err(_) => states.iter().find(|state| state.data_directory == Path::new(name) || name == state.pid.to_string()),
+        Err(_) => states.iter().find(|state| name == state.pid.to_string()).or_else(|| {
+            let mut there = states.iter().filter(|state| state.data_directory == Path::new(name));
+            // Of several, one may be a server's that runs and is to keep its limits.
+            there.next().filter(|_| there.next().is_none())
+        }),
     };
     match (found, running) {
         (Some(state), _) => Ok(Some(state)),

@@ -17,7 +17,8 @@ pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
             (instance.postmaster.pid, instance.postmaster.start_ticks) == (state.pid, state.start_ticks)
         });
         let data = state.data_directory.display();
-        let clear = format!("pgcalm isolate clear --instance {data}");
+        // Servers in containers may have the same path, and another may be at that of one that has ended.
+        let clear = format!("pgcalm isolate clear --instance {}", state.pid);
         if runs && !state.complete {
             report.notes.push(format!(
                 "Setting limits on {data} has begun and not ended: it is under way, or was killed half-way, and then {clear} \

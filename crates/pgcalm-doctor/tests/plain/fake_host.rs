@@ -68,6 +68,14 @@ impl Host {
         host
     }
 
+    /// Beside the instance 70 another with the same data directory, in a container.
+    fn at_the_same_path(&self) {
+        self.process(80, 1, "7:blkio:/\n", "/srv/pg");
+        fs::remove_file(self.root.path("proc/80/root")).unwrap();
+        self.link("proc/80/root", "../../c2");
+        self.server("c2/srv/pg", 80, 5433);
+    }
+
     fn write(&self, path: &str, text: &str) {
         self.root.put(path, text);
     }
@@ -438,14 +446,39 @@ fn a_second_set_changes_the_group_that_is_there() {
 fn limits_of_another_server_at_the_same_path_stay() {
     let Some(host) = is_root().then(Host::v1) else { return };
     host.set("70", "/dev/sda", false).unwrap();
-    host.process(80, 1, "7:blkio:/\n", "/srv/pg");
-    fs::remove_file(host.root.path("proc/80/root")).unwrap();
-    host.link("proc/80/root", "../../c2");
-    host.server("c2/srv/pg", 80, 5433);
+    host.at_the_same_path();
     let options = clear::Options { instance: Some("80".to_string()), plan: true };
     let report = clear::clear(&host.root, &options, &|| false).unwrap();
     assert_eq!(lines(&report), [""; 0]);
     assert!(report.notes[0].contains("(pid 80) has no limits"), "{:?}", report.notes);
+}
+
+#[test]
+fn of_two_servers_at_the_same_path_the_process_id_tells_whose_limits_go() {
+    let Some(host) = is_root().then(Host::v1) else { return };
+    host.at_the_same_path();
+    for pid in ["70", "80"] {
+        host.set(pid, "/dev/sda", false).unwrap();
+    }
+    let clear = |name: &str| {
+        let options = clear::Options { instance: Some(name.to_string()), plan: true };
+        clear::clear(&host.root, &options, &|| false)
+    };
+    let error = usage(clear("/srv/pg"));
+    assert!(error.contains("give the process id"), "{error}");
+    // One has ended, and the path is that of the other, which runs.
+    for pid in [70, 71] {
+        fs::remove_dir_all(host.root.path(format!("proc/{pid}"))).unwrap();
+    }
+    let notes = show::show(&host.root).unwrap().notes;
+    assert!(notes.iter().any(|note| note.contains("isolate clear --instance 70 removes it")), "{notes:?}");
+    let left = format!("remove-group /{V1_GROUP}/db/pgcalm-isolate-70");
+    assert_eq!(lines(&clear("70").unwrap()), [left.as_str()]);
+    // Another server has that process id.
+    host.process(70, 1, "7:blkio:/\n", "/srv/two");
+    host.write("proc/70/stat", "70 (postgres) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0\n");
+    host.server("srv/two", 70, 5434);
+    assert_eq!(lines(&clear("70").unwrap()), [left.as_str()]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(super) fn plan(
                  --instance {} first",
                 instance.data_directory.display(),
                 state.group.display(),
-                state.data_directory.display()
+                postmaster.pid
             )));
         }
         if !state.complete {
