@@ -20,6 +20,7 @@ pub const EVENT_CLIENT: u32 = 0x0600_0000;
 const EVENT_EXTENSION: u32 = 0x0700_0000;
 const EVENT_IPC: u32 = 0x0800_0000;
 const EVENT_TIMEOUT: u32 = 0x0900_0000;
+const EVENT_IO: u32 = 0x0a00_0000;
 
 /// Lightweight locks that are waited for while another process writes or fsyncs WAL: WALWrite itself, and those whose
 /// holders need room in the WAL buffers (src/backend/access/transam/xlog.c, AdvanceXLInsertBuffer).
@@ -182,6 +183,10 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
         }
         What::Lwlock(name) => (Cause::Lwlock, FileKind::None, Some(name.clone())),
         What::HeavyweightLock(kind) => (Cause::Lock, FileKind::None, Some(lock_names::lock_type(*kind).to_string())),
+        // PostgreSQL 18: what other processes (io_method=worker) or the kernel (io_uring) read for it (pgaio_io_wait).
+        What::WaitEvent { event: Some(event), operation: Operation::Other, .. } if event & EVENT_CLASS == EVENT_IO => {
+            (Cause::DataRead, FileKind::Data, Some("asynchronous".to_string()))
+        }
         What::WaitEvent { event, .. } => {
             let event = event.unwrap_or_default();
             let number = event & !EVENT_CLASS;
@@ -489,6 +494,20 @@ mod tests {
         assert!((seconds(&result, Cause::WalWrite) * 1e9 - 10.0).abs() < 1e-6);
         assert!((seconds(&result, Cause::Lwlock) * 1e9 - 3.0).abs() < 1e-6);
         assert!((seconds(&result, Cause::Lock) * 1e9 - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn who_waits_for_a_read_of_an_io_worker_waits_for_the_data_file() {
+        // A call of its own that sleeps so, as on FUSE, may be on any file.
+        let own = What::WaitEvent { event: Some(EVENT_IO | 40), operation: Operation::Sync, polls: false };
+        let result = attribute(&[event(EVENT_IO | 1, 10), backend(own, 3)], &WalLoad::default());
+        let read = &result.shares[0];
+        assert_eq!(
+            (read.cause, read.file, read.object.as_deref()),
+            (Cause::DataRead, FileKind::Data, Some("asynchronous"))
+        );
+        assert!((read.seconds * 1e9 - 10.0).abs() < 1e-6);
+        assert!((seconds(&result, Cause::Unknown) * 1e9 - 3.0).abs() < 1e-6);
     }
 
     #[test]
