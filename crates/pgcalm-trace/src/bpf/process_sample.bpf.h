@@ -13,6 +13,7 @@
 #include "file_kind.bpf.h"
 #include "syscall_table.bpf.h"
 
+/* Programs of SEC("syscall") may call them since Linux 6.10 (kernel/bpf/helpers.c, kfunc_init). */
 extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
 

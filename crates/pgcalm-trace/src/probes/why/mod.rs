@@ -135,7 +135,7 @@ impl Why {
         constants.syscall_fsync = libc::SYS_fsync as i32;
         let skeleton = open.load().map_err(|error| {
             Failure::Host(format!(
-                "the kernel does not take the eBPF programs of trace why: {error}; they need Linux 6.2 or later"
+                "the kernel does not take the eBPF programs of trace why: {error}; they need Linux 6.10 or later"
             ))
         })?;
         let events = Events::of(&skeleton.maps.events)?;
