@@ -5,7 +5,7 @@
  * The kind follows from the file's own name and those of the two directories above it, which is how far PostgreSQL's
  * fixed names reach (src/common/relpath.c, src/include/access/xlog_internal.h, src/backend/access/transam/slru.c). WAL
  * segments are known by their own name alone: pg_wal is often a symbolic link to a directory of another name. Names are
- * read once per inode; a file that is renamed keeps its kind, as recycled WAL segments should.
+ * read once per file; one that is renamed keeps its kind, as recycled WAL segments should.
  */
 #ifndef FILE_KIND_BPF_H
 #define FILE_KIND_BPF_H
@@ -45,7 +45,8 @@ struct file_identity
 	__u64 inode;
 	/* kernel's dev_t: major << 20 | minor */
 	__u32 device;
-	__u32 unused;
+	/* tells it from one before it that had the same inode */
+	__u32 generation;
 };
 
 struct
@@ -193,6 +194,7 @@ kind_of_file(struct file *file, __u32 scratch, __u32 *device)
 		return FILE_OTHER;
 	identity.inode = BPF_CORE_READ(inode, i_ino);
 	identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	identity.generation = BPF_CORE_READ(inode, i_generation);
 	*device = identity.device;
 	known = bpf_map_lookup_elem(&file_kinds, &identity);
 	return known ? *known : classify_file(file, &identity, scratch);

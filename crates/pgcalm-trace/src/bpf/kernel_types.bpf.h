@@ -46,6 +46,7 @@ struct inode
 {
 	__u16 i_mode;
 	__u64 i_ino;
+	__u32 i_generation;
 	struct super_block *i_sb;
 };
 
