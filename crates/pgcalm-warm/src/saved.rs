@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use anyhow::Context;
-use pgcalm_host::replacement;
 use pgcalm_host::replacement::Durability;
+use pgcalm_host::{Failure, replacement};
 
 use crate::relation_file;
 use crate::runs::{HOTTEST, PAGE_CACHE, Run};
@@ -89,7 +89,7 @@ impl Saved {
         Ok(bytes.len() as u64)
     }
 
-    /// Reads one.
+    /// Reads one. That there is none that can be read is wrong use: it stays so, however often a service tries.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let read = || -> Result<Self, String> {
             let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
@@ -98,7 +98,8 @@ impl Saved {
             }
             Self::decode(&fs::read(path).map_err(|error| error.to_string())?)
         };
-        read().map_err(|why| anyhow::anyhow!("{}: {why}; pgcalm warm --save writes one", path.display()))
+        let useless = |why: String| Failure::Usage(format!("{}: {why}; pgcalm warm --save writes one", path.display()));
+        read().map_err(|why| useless(why).into())
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -236,6 +237,22 @@ mod tests {
         let file = CachedFile { path: "base/5/1".to_string(), size: 1 << 30, runs: many };
         assert!(Saved { files: vec![file], ..Saved::default() }.encode().len() < 2100);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    /// The unit of --restore is tried again for ever after any other failure, and saves wait for it.
+    #[test]
+    fn without_a_file_of_use_it_is_wrong_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1");
+        let mut later = saved().encode();
+        later[MAGIC.len()] = VERSION + 1;
+        for bytes in [None, Some(later), Some(b"damaged".to_vec())] {
+            if let Some(bytes) = &bytes {
+                fs::write(&path, bytes).unwrap();
+            }
+            let error = Saved::read(&path).unwrap_err();
+            assert!(matches!(error.downcast_ref(), Some(Failure::Usage(_))), "{error:#}");
+        }
     }
 
     #[test]

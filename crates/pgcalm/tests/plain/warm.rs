@@ -211,15 +211,15 @@ fn what_can_not_be_done_is_one_line() {
     let Some(warm) = Warm::start() else { return };
     let (file, data) = (warm.file(), warm.data());
     let restore = || warm.command(&["--restore", "--data-directory", data, "--file", &file]);
-    refused(restore(), 1, &[&file, "No such file", "pgcalm warm --save"]);
+    refused(restore(), 2, &[&file, "No such file", "pgcalm warm --save"]);
     warm.save(&["--data-directory", data]);
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 4;
     fs::write(&file, &bytes).unwrap();
-    refused(restore(), 1, &[&file, "is damaged", "pgcalm warm --save"]);
+    refused(restore(), 2, &[&file, "is damaged", "pgcalm warm --save"]);
     fs::write(&file, "mine").unwrap();
-    refused(restore(), 1, &["is not what pgcalm warm --save writes"]);
+    refused(restore(), 2, &["is not what pgcalm warm --save writes"]);
     let save = |more: &[&str]| warm.command(&[&["--save", "--data-directory"], more].concat());
     refused(save(&["/nonexistent"]), 3, &["/nonexistent/global/pg_control", "No such file"]);
     refused(save(&[data, "--file", "/proc/no/such"]), 1, &["/proc/no/such", "--file"]);
