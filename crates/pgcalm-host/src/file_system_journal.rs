@@ -107,8 +107,14 @@ fn journal_name(root: &HostRoot, file_system: &str) -> Result<String, Unknown> {
     })
 }
 
+/// What is left of the name before Linux 5.17, which cuts a thread's to 15 characters.
+const CUT: usize = 15 - "jbd2/".len();
+
 /// Inside the file system it is called DEVICE-INODE, else just DEVICE (`jbd2_journal_init_inode`, `_init_dev`).
 fn internal(journal: &str, file_system: &str) -> bool {
+    if journal.len() == CUT && format!("{file_system}-").starts_with(journal) {
+        return true;
+    }
     journal
         .strip_prefix(file_system)
         .and_then(|rest| rest.strip_prefix('-'))
@@ -121,8 +127,12 @@ mod tests {
     use crate::fake::FakeHost;
 
     fn host() -> FakeHost {
+        host_of("loop0")
+    }
+
+    fn host_of(own: &str) -> FakeHost {
         let root = FakeHost::default();
-        for (name, number) in [("loop0", "7:0"), ("loop1", "7:1")] {
+        for (name, number) in [(own, "7:0"), ("loop1", "7:1")] {
             root.put(format!("sys/devices/{name}/dev"), number);
             root.link(format!("sys/dev/block/{number}"), format!("../../devices/{name}"));
             root.link(format!("sys/class/block/{name}"), format!("../../devices/{name}"));
@@ -132,8 +142,12 @@ mod tests {
     }
 
     fn ext4(root: &FakeHost, options: &str, thread: &str) -> Option<FileSystemJournal> {
-        root.put("proc/fs/ext4/loop0/options", options);
-        root.put("sys/fs/ext4/loop0/journal_task", "99\n");
+        ext4_of(root, "loop0", options, thread)
+    }
+
+    fn ext4_of(root: &FakeHost, own: &str, options: &str, thread: &str) -> Option<FileSystemJournal> {
+        root.put(format!("proc/fs/ext4/{own}/options"), options);
+        root.put(format!("sys/fs/ext4/{own}/journal_task"), "99\n");
         root.put("proc/99/comm", thread);
         journal_of(root, &mount("ext4", "rw")).unwrap()
     }
@@ -168,6 +182,15 @@ mod tests {
         assert_eq!(outside.device.known().unwrap().name, "loop1");
         assert!(outside.external);
         assert_eq!(ext4(&root, "rw\ndelalloc\n", "x"), None);
+    }
+
+    #[test]
+    fn a_journal_whose_name_is_cut_is_inside() {
+        for (own, thread) in [("nvme0n1p1", "jbd2/nvme0n1p1-\n"), ("nvme10n1p12", "jbd2/nvme10n1p1\n")] {
+            let inside = ext4_of(&host_of(own), own, "data=ordered\n", thread).unwrap();
+            assert_eq!((inside.device.known().unwrap().name.as_str(), inside.external), (own, false));
+        }
+        assert!(!internal("nvme0n1p1", "nvme0n1p12"), "it is whole");
     }
 
     #[test]
