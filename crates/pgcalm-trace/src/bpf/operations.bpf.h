@@ -26,10 +26,11 @@ struct operation_total
 	struct histogram ns;
 };
 
+/* Some fifteen of each process; room is taken as they come. */
 struct
 {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 131072);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct operation_key);
 	__type(value, struct operation_total);
