@@ -118,7 +118,8 @@ pub fn any_waits_for_io(root: &HostRoot) -> bool {
 fn parse_frame(line: &str) -> Option<String> {
     // [<0>] folio_wait_bit_common+0x120/0x2a0
     let (_, symbol) = line.split_once("] ")?;
-    let name = symbol.split(['+', ' ']).next()?;
+    // Without what the compiler adds to copies of a function, such as .constprop.0.
+    let name = symbol.split(['+', ' ', '.']).next()?;
     (!name.is_empty()).then(|| name.to_string())
 }
 
@@ -197,10 +198,11 @@ mod tests {
     #[test]
     fn reads_stack_and_command_line() {
         let root = fake(&[(5, "postgres", 'D', 1)]);
-        let stack = "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n";
+        let stack = "[<0>] folio_wait_bit_common+0x120/0x2a0\n[<0>] __mutex_lock.constprop.0+0x5/0x9\n\
+                     [<0>] do_fsync+0x38/0x60\n[<0>] 0xffffffff\n";
         root.put("proc/5/stack", stack);
         root.put("proc/5/cmdline", "postgres: checkpointer \0\0");
-        assert_eq!(kernel_stack(&root, 5), ["folio_wait_bit_common", "do_fsync", "0xffffffff"]);
+        assert_eq!(kernel_stack(&root, 5), ["folio_wait_bit_common", "__mutex_lock", "do_fsync", "0xffffffff"]);
         assert_eq!(command_line(&root, 5).unwrap(), "postgres: checkpointer ");
         assert!(kernel_stack(&root, 6).is_empty());
         root.put("proc/5/wchan", "folio_wait_bit_common");
