@@ -3,7 +3,7 @@
 pub mod report;
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgcalm_host::server_process::Role;
 
@@ -33,6 +33,10 @@ pub struct Options {
     pub threshold: Duration,
 }
 
+/// How often what other processes of the server, as parallel workers, have left in the kernel's maps is taken out, if no
+/// connection does it.
+const CLEAN_UP: Duration = Duration::from_secs(1);
+
 /// Stacks that are shown of a connection.
 const STACKS: usize = 10;
 
@@ -45,7 +49,8 @@ pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>
     let mut session = session;
     connect.attach(&mut session);
     take(Line::Start(session.start_line("connect", vec![format!("threshold {} s", options.threshold.as_secs_f64())])))?;
-    let mut reader = Reader { connect: &connect, symbols, stacks: Stacks::default() };
+    let mut reader =
+        Reader { connect: &connect, symbols, stacks: Stacks::default(), looked: Instant::now(), ended: HashSet::new() };
     let mut summary = Summary::default();
     let mut total_ms = 0.0;
     let mut reported: HashSet<u32> = HashSet::new();
@@ -87,22 +92,29 @@ struct Reader<'a> {
     connect: &'a Connect,
     symbols: KernelSymbols,
     stacks: Stacks,
+    /// When the maps were last looked through.
+    looked: Instant,
+    /// Processes that had ended by then.
+    ended: HashSet<u32>,
 }
 
 impl Reader<'_> {
     fn finished(&mut self, session: &Session) -> anyhow::Result<Vec<Connection>> {
         let finished = self.connect.finished()?;
-        if finished.is_empty() {
+        if finished.is_empty() && self.looked.elapsed() < CLEAN_UP {
             return Ok(Vec::new());
         }
+        self.looked = Instant::now();
+        let mut others: HashSet<u32> = HashSet::new();
         let mut charges: HashMap<u32, Vec<(ChargeKey, Charge)>> = HashMap::new();
         for (key, charge) in self.connect.charges()? {
             if finished.iter().any(|finished| finished.pid == key.tgid) {
                 charges.entry(key.tgid).or_default().push((key, charge));
                 self.connect.forget_charge(&key);
-            } else if !session.is_alive(key.tgid) {
-                // Other processes of the server.
+            } else if self.ended.contains(&key.tgid) {
                 self.connect.forget_charge(&key);
+            } else {
+                others.insert(key.tgid);
             }
         }
         let mut calls: HashMap<u32, Vec<(OperationKey, OperationTotal)>> = HashMap::new();
@@ -110,10 +122,14 @@ impl Reader<'_> {
             if finished.iter().any(|finished| finished.pid == key.tgid) {
                 calls.entry(key.tgid).or_default().push((key, total));
                 self.connect.forget_operation(&key);
-            } else if !session.is_alive(key.tgid) {
+            } else if self.ended.contains(&key.tgid) {
                 self.connect.forget_operation(&key);
+            } else {
+                others.insert(key.tgid);
             }
         }
+        // A connection that has just ended may be told at the next look only, and what is known of it is kept for that.
+        self.ended = others.into_iter().filter(|pid| !session.is_alive(*pid)).collect();
         Ok(finished
             .iter()
             .map(|finished| {
