@@ -1,6 +1,6 @@
 //! Lifting limits: each process goes back to the group that it was in, and the group goes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pgcalm_host::process::Process;
@@ -37,6 +37,14 @@ pub fn clear(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool)
     };
     for state in chosen {
         let others: Vec<State> = states.iter().filter(|s| *s != state).cloned().collect();
+        let kept = in_need(root, state, &others).map(|group| {
+            format!(
+                "What pgcalm isolate switched on in {} stays on: the limits of {} need it.",
+                state.former.join("cgroup.subtree_control").display(),
+                group.display()
+            )
+        });
+        report.notes.extend(kept);
         let steps = if options.plan { steps(root, state, &others)? } else { undo(root, state, &others)? };
         report.steps.extend(steps.iter().map(Step::described));
     }
@@ -92,16 +100,16 @@ fn steps(root: &HostRoot, state: &State, others: &[State]) -> anyhow::Result<Vec
     if !root.path(&state.group).exists() {
         return Ok(Vec::new());
     }
-    let mut steps = controllers(state, others);
+    let mut steps = controllers(root, state, others);
     steps.extend(moves(root, state)?);
     steps.push(Step::RemoveGroup(state.group.clone()));
     Ok(steps)
 }
 
 /// Switched off first: while they are on, the former group takes no processes.
-fn controllers(state: &State, others: &[State]) -> Vec<Step> {
+fn controllers(root: &HostRoot, state: &State, others: &[State]) -> Vec<Step> {
     // Another isolated instance beside this one needs them still, and takes them over.
-    if others.iter().any(|other| other.former == state.former) {
+    if has_heir(state, others) || in_need(root, state, others).is_some() {
         return Vec::new();
     }
     state
@@ -113,6 +121,26 @@ fn controllers(state: &State, others: &[State]) -> Vec<Step> {
             value: format!("-{controller}"),
         })
         .collect()
+}
+
+/// A group that somebody else has set limits on since, and that would lose them with the controller: one beside that of
+/// `state`, below the root, which takes processes while controllers are on.
+fn in_need(root: &HostRoot, state: &State, others: &[State]) -> Option<PathBuf> {
+    if state.controllers.is_empty() || has_heir(state, others) || !is_root(root, &state.former) {
+        return None;
+    }
+    let has_limits = |group: &PathBuf| root.read(group.join("io.max")).is_ok_and(|lines| !lines.trim().is_empty());
+    let mut groups = root.list(&state.former).unwrap_or_default().into_iter().map(|name| state.former.join(name));
+    groups.find(|group| *group != state.group && has_limits(group))
+}
+
+fn has_heir(state: &State, others: &[State]) -> bool {
+    others.iter().any(|other| other.former == state.former)
+}
+
+/// All groups but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
+fn is_root(root: &HostRoot, group: &Path) -> bool {
+    !root.path(group.join("cgroup.type")).exists()
 }
 
 fn moves(root: &HostRoot, state: &State) -> anyhow::Result<Vec<Step>> {
@@ -140,13 +168,11 @@ fn moves(root: &HostRoot, state: &State) -> anyhow::Result<Vec<Step>> {
 pub(crate) fn undo(root: &HostRoot, state: &State, others: &[State]) -> anyhow::Result<Vec<Step>> {
     let mut made = Vec::new();
     if root.path(&state.group).exists() {
-        // The root group takes processes while controllers are on, and others may have come to need them there. All groups
-        // but the root have that file (Documentation/admin-guide/cgroup-v2.rst).
-        let is_root = !root.path(state.former.join("cgroup.type")).exists();
-        for step in controllers(state, others) {
+        for step in controllers(root, state, others) {
             match step.apply(root) {
                 Ok(()) => made.push(step),
-                Err(_) if is_root => {}
+                // Others may have come to need them for groups below theirs.
+                Err(_) if is_root(root, &state.former) => {}
                 Err(error) => return Err(error),
             }
         }

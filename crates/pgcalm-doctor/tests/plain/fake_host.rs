@@ -263,6 +263,34 @@ fn what_is_set_on_v2_is_cleared_again() {
 }
 
 #[test]
+fn on_v2_the_controller_stays_on_in_the_root_group_while_limits_of_others_need_it() {
+    let Some(host) = is_root().then(Host::v2) else { return };
+    for pid in [70, 71] {
+        host.write(&format!("proc/{pid}/cgroup"), "0::/\n");
+    }
+    let control = "sys/fs/cgroup/cgroup.subtree_control";
+    host.write(control, "memory\n");
+    host.set("70", "/dev/sda", false).unwrap();
+    let is_switched_off = |report: &Report| lines(report).contains(&format!("write /{control} -io"));
+    host.write("sys/fs/cgroup/other/io.max", "\n");
+    assert!(is_switched_off(&host.clear(true).unwrap()));
+    host.write("sys/fs/cgroup/other/io.max", "8:0 rbps=max wbps=9000 riops=max wiops=max\n");
+    let report = host.clear(true).unwrap();
+    assert!(!is_switched_off(&report));
+    assert!(matches!(&report.notes[..], [note] if note.contains("/sys/fs/cgroup/other ")), "{:?}", report.notes);
+    // No other group takes its processes back before.
+    host.write("sys/fs/cgroup/cgroup.type", "domain\n");
+    assert!(is_switched_off(&host.clear(true).unwrap()));
+    fs::remove_file(host.root.path("sys/fs/cgroup/cgroup.type")).unwrap();
+
+    let group = host.root.path("sys/fs/cgroup/pgcalm-isolate-70");
+    fs::remove_dir_all(&group).unwrap();
+    fs::create_dir(&group).unwrap();
+    host.clear(false).unwrap();
+    assert_eq!((host.read(control).as_str(), group.exists()), ("+io", false));
+}
+
+#[test]
 fn on_v2_other_processes_are_not_moved_along() {
     let host = Host::v2();
     host.write(&format!("{V2_SERVICE}/cgroup.procs"), "70\n71\n99\n");
