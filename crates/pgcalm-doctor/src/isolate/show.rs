@@ -4,7 +4,7 @@ use pgcalm_host::HostRoot;
 
 use crate::isolate::inventory::Inventory;
 use crate::isolate::report::Report;
-use crate::isolate::state;
+use crate::isolate::{inventory, state};
 
 /// Describes all instances.
 pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
@@ -34,6 +34,16 @@ pub fn show(root: &HostRoot) -> anyhow::Result<Report> {
             && runs
             && state.complete
         {
+            let group = inventory::group_of(root, hierarchy, state.pid).ok().flatten();
+            if let Some(directory) = group.map(|group| hierarchy.directory(&group)).filter(|at| *at != state.group) {
+                report.notes.push(format!(
+                    "The limits on {data} do not hold: something else has moved its postmaster from {} to {}; run {clear}, then \
+                     set them again.",
+                    state.group.display(),
+                    directory.display()
+                ));
+                continue;
+            }
             for lost in state.lost(root, hierarchy.version).unwrap_or_default() {
                 report.notes.push(format!(
                     "Limit {} {} on {} of {data} is not in force any more: something else, such as systemd, has changed {}; \

@@ -329,10 +329,18 @@ fn on_v2_a_unit_that_systemd_has_not_delegated_is_left_to_it() {
 fn show_tells_of_limits_that_somebody_else_has_lifted() {
     let Some(host) = is_root().then(Host::v2) else { return };
     host.set("70", "/dev/sda", false).unwrap();
+    // What the kernel would do.
+    host.write("proc/70/cgroup", "0::/tenants/pg/pgcalm-isolate-70\n");
     assert_eq!(show::show(&host.root).unwrap().notes, [""; 0]);
     host.write(&format!("{V2_SERVICE}/pgcalm-isolate-70/io.max"), "8:0 rbps=1048576 wbps=max riops=max wiops=max\n");
     let notes = show::show(&host.root).unwrap().notes;
     assert!(matches!(&notes[..], [note] if note.contains("write-iops 100 on 8:0")), "{notes:?}");
+
+    // The limits are there, the server is not.
+    host.write("proc/70/cgroup", "0::/tenants/pg\n");
+    let notes = show::show(&host.root).unwrap().notes;
+    let told = format!("to /{V2_SERVICE}; run pgcalm isolate clear --instance 70");
+    assert!(matches!(&notes[..], [note] if note.contains(&told)), "{notes:?}");
 }
 
 #[test]
