@@ -238,7 +238,7 @@ impl Arena<'_> {
         let fsync = FsyncTrace::start(server.pid());
         let started = Instant::now();
         let mut watch = if self.options.steady {
-            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window))
+            Watch::Steady(SteadyWatch::new(backlog, epoch(), lead, window, contestant.module))
         } else {
             Watch::Last(backlog)
         };

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::contest::report::BacklogAt;
 
 /// What became of a run with --steady. Steady is one in whose measured part at least three checkpoints ended, with as much
-/// dirty after the last of them as after the one at its beginning: within 10 % of the larger amount, or 32 MiB.
+/// dirty after the last of them as after the one at its beginning: within 10 % of the larger amount, or 32 MiB; with pg_calm no
+/// more than that, since to write more than is dirtied flatters nobody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Steadiness {
