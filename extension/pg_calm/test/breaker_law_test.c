@@ -330,6 +330,49 @@ test_innocent(void)
 	check(slowest <= 8, "and is suspected again at once when that is over: %.1f s", slowest);
 }
 
+/* Whatever was found long ago, and however often a checkpoint's drain comes between */
+static void
+test_found_again(void)
+{
+	double slowest = 0;
+	uint32 forgotten = 0;
+	uint32 tripped = 0;
+
+	for (uint32 seed = 0; seed < SEEDS; seed++)
+	{
+		Volume volume = healthy(seed);
+
+		run(&volume, 20);
+		/* as after hours in which it was suspected again and again */
+		volume.law.innocent = volume.law.amplified = 10;
+		run(&volume, 700);
+		volume.amplification = 30;
+		slowest = larger(slowest, until(&volume, BREAKER_NO_BRIDGING, 60));
+		forgotten += volume.law.innocent == 0 && volume.law.amplified == 0;
+
+		volume = healthy(seed);
+		run(&volume, 20);
+		volume.amplification = 30;
+		run(&volume, 1.5); /* a trial has begun */
+		for (int checkpoint = 0; checkpoint < 30; checkpoint++)
+		{
+			volume.counters.interrupted = true;
+			run(&volume, 0.5);
+			volume.counters.interrupted = false;
+			run(&volume, 10.5);
+			if (volume.changes > 0)
+			{
+				tripped++;
+				break;
+			}
+		}
+	}
+	check(forgotten == SEEDS, "after a long calm time all is new: %u of %d times", forgotten,
+	      SEEDS);
+	check(slowest <= 30, "harm is found soon after it: %.1f s", slowest);
+	check(tripped == SEEDS, "and with a checkpoint each 11 s: %u of %d times", tripped, SEEDS);
+}
+
 /* It does harm, but the server would do as much: a volume that has almost none left to give */
 static void
 test_does_not_help(void)
@@ -391,6 +434,7 @@ main(void)
 	test_greedy_worker();
 	test_not_its_fault();
 	test_innocent();
+	test_found_again();
 	test_does_not_help();
 	test_unknown();
 	printf("1..%d\n", tests);

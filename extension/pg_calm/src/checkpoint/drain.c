@@ -8,13 +8,12 @@
  * checkpointer waits.  What is written to the file meanwhile is left to fsync.
  *
  * All drains of a checkpoint together take a bounded time.  By default that is what the server
- * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and
- * where WAL will ask for the next checkpoint before that, a part of the time until then, as
- * fast as WAL has come so far: a checkpoint that is late for WAL leaves no segments to
- * recycle, and filling new ones costs the device 16 MiB each.  It is never less than the time in
- * which the device would write what is unflushed page by page, as fsync does: so long the
- * checkpoint takes in any case.  A drain ends at once when somebody wants a checkpoint
- * immediately, and when the worker is silent.
+ * plans to have left of checkpoint_timeout when all is written, thirty seconds at least; and where
+ * WAL will ask for the next checkpoint before that, a part of the time until then, as fast as WAL
+ * has come so far: a checkpoint that is late for WAL leaves no segments to recycle, and filling new
+ * ones costs the device 16 MiB each.  It is never less than the time in which the device would
+ * write what is unflushed page by page, as fsync does: so long the checkpoint takes in any case.  A
+ * drain ends at once when somebody wants a checkpoint immediately, and when the worker is silent.
  *
  * The wait is inside PostgreSQL's call of fsync, with the file descriptor of a file of the virtual
  * file layer.  While we wait we absorb sync requests, obey barriers and reload settings, as
@@ -146,9 +145,8 @@ file_to_drain(int fd)
 }
 
 /*
- * Wait until the worker has flushed what is marked now, or the time is over.  What it has
- * taken from the map is under way, in the order in which it was taken; fsync would have to
- * wait for that.
+ * Wait until the worker has flushed what is marked now, or the time is over.  What it has taken
+ * from the map is under way, in the order in which it was taken; fsync would have to wait for that.
  */
 static void
 drain(int file)

@@ -8,13 +8,12 @@
  * checkpointer opens segments afresh to fsync them.  So if the worker waits for writeback and is
  * told of an error, the checkpointer's fsync returns success over lost data.
  *
- * An error of starting writeback, as of delayed allocation on ext4, is told to the
- * caller only: no later fsync finds anything to complain of.  Where the kernel has
- * cachestat(2) the worker starts writeback, and makes no call that consumes an
- * error; elsewhere it also waits, with sync_file_range.  Each of these calls is made
- * between begin and end; and after every fsync of a data file the caller's process
- * waits until a call for that file that began before has ended, then fails the fsync
- * if any call saw an error.  The server then does what it does for a failed fsync.
+ * An error of starting writeback, as of delayed allocation on ext4, is told to the caller only: no
+ * later fsync finds anything to complain of.  Where the kernel has cachestat(2) the worker starts
+ * writeback, and makes no call that consumes an error; elsewhere it also waits, with
+ * sync_file_range.  Each of these calls is made between begin and end; and after every fsync of a
+ * data file the caller's process waits until a call for that file that began before has ended, then
+ * fails the fsync if any call saw an error.  The server then does what it does for a failed fsync.
  *
  * The fsync itself has waited for all of its file, and so for the
  * device: what is left of the call is a moment, or what a slow device makes of 256 kB,

@@ -3,11 +3,10 @@
  * wal_ahead.c
  *	  Fills the next WAL segment before it is needed, and slowly.
  *
- * A checkpoint that ends in time leaves segments to recycle.  Where it does not, since
- * max_wal_size is small for the load, whoever comes to the end of the last segment fills a
- * new one with zeros and syncs it, with the lock held that all commits wait for (xlog.c,
- * XLogWrite, XLogFileInit).  That is 16 MiB in one go: 131 ms of a volume of 125 MiB/s, for
- * all transactions, each time.
+ * A checkpoint that ends in time leaves segments to recycle.  Where it does not, since max_wal_size
+ * is small for the load, whoever comes to the end of the last segment fills a new one with zeros
+ * and syncs it, with the lock held that all commits wait for (xlog.c, XLogWrite, XLogFileInit).
+ * That is 16 MiB in one go: 131 ms of a volume of 125 MiB/s, for all transactions, each time.
  *
  * So the cleaner looks whether the next segments are there, and has the server's own
  * XLogFileInit make the first that is missing.  Our hooks of its writes start the writeback of

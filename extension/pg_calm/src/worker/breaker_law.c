@@ -3,23 +3,23 @@
  * breaker_law.c
  *	  When the module has to let go, because it does harm.  Pure: no server, no clock.
  *
- * The module compares itself with itself at rest.  A suspicion alone says nothing: a load
- * changes by itself, a checkpoint comes, another program writes.  So the worker rests for a
- * second, works for one and rests again, and is found guilty only if each of the times in
- * which it worked was much worse than each of those in which it rested.  It ends with the
- * first pair that does not say so.  What is compared:
+ * The module compares itself with itself at rest.  A suspicion alone says nothing: a load changes by
+ * itself, a checkpoint comes, another program writes.  So the worker rests for a second, works for
+ * one and rests again, and is found guilty only if each of the times in which it worked was much
+ * worse than each of those in which it rested.  It ends with the first pair that does not say so.
+ * What is compared:
  *
  * - How long flushes of WAL take, which commits wait for.  Somewhat longer is the price of
- *	 writing at all.  So it has to be several times as long, and longer than what may be in
- *	 flight explains.  What was found innocent once is looked at again now and then:
- *	 the volume may be another one by now.
+ *	 writing at all.  So it has to be several times as long, and longer than what may be in flight
+ *	 explains.  What was found innocent is looked at again, more and more rarely as long as it is
+ *	 suspected: the volume may be another one by now.
  * - How many bytes the device writes for those that pages and WAL account for, with and without
  *	 bridging.
  *
- * Slow commits: all is let go, which is stock.  Amplification: bridging is.  If
- * letting go has not helped by half after some seconds, it was something else, and it comes back
- * at once.  Else it tries again later, each time after twice as long, in steps: flushing
- * first, then bridging; each is the same comparison from the other side.
+ * Slow commits: all is let go, which is stock.  Amplification: bridging is.  If letting go has not
+ * helped by half after some seconds, it was something else, and it comes back at once.  Else it
+ * tries again later, each time after twice as long, in steps: flushing first, then bridging; each is
+ * the same comparison from the other side.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,8 +38,7 @@
 #define SUSPECT 2.0       /* times the latency that was found innocent last */
 #define WORSE_LATENCY 5.0 /* times that at rest: harm, and no price */
 #define PRICE 2.0 /* times what may be in flight: commits wait for that, whoever does well */
-#define WORSE_AMPLIFICATION                                                                        \
-	2.0 /* times what is justified, and times that at rest: it is 1 where all is well */
+#define WORSE_AMPLIFICATION 2.0 /* times what is justified, and that at rest: 1 if all is well */
 #define WRITTEN_LEAST (4 << 20) /* bytes per second, if their amplification is to count */
 #define WAIT_MS 10000           /* until the next trial at first; doubled with each */
 #define LONGEST_WAIT_MS 640000  /* ten minutes */
@@ -217,6 +216,10 @@ watch(BreakerLaw *law, const BreakerMeasure *m, const BreakerInput *input)
 	if (law->trips > 0 && law->level == BREAKER_ALL &&
 	    input->now_ms > law->well_ms + LONGEST_WAIT_MS)
 		law->trips = 0;
+	if (input->now_ms > law->trial_ms + LONGEST_WAIT_MS)
+		law->innocent = 0;
+	if (input->now_ms > law->amplified_ms + LONGEST_WAIT_MS)
+		law->amplified = 0;
 
 	if (input->interrupted)
 		return;
@@ -265,9 +268,10 @@ breaker_law_follow(BreakerLaw *law, const BreakerInput *input)
 	{
 		if (input->interrupted)
 		{
-			law->retry_ms = Max(law->retry_ms, input->now_ms + WAIT_MS);
-			law->suspect_ms = law->amplified_ms = input->now_ms + WAIT_MS;
-			law->trial_ms = Max(law->trial_ms, input->now_ms + WAIT_MS);
+			/* soon: with checkpoints for WAL each trial would begin just before the next one */
+			law->suspect_ms = law->amplified_ms = input->now_ms + 2 * PHASE_MS;
+			law->retry_ms = Max(law->retry_ms, law->suspect_ms);
+			law->trial_ms = Max(law->trial_ms, law->suspect_ms);
 			end_trial(law, input);
 		}
 		else if (!law->settled && input->now_ms >= law->phase_ms + SETTLE_MS)
