@@ -117,6 +117,19 @@ pub struct Disk {
     /// Its queue; null if it has none of its own.
     #[serde(default)]
     pub request_queue: Option<RequestQueue>,
+    /// Its read-ahead; null where no file system is mounted from it.
+    #[serde(default)]
+    pub read_ahead: Option<ReadAhead>,
+}
+
+/// How much of a file the kernel reads at most before it is asked for, where a process reads in sequence (mm/readahead.c).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReadAhead {
+    /// Kibibytes.
+    pub kib: u64,
+    /// Where that stands.
+    pub file: String,
 }
 
 /// What the block layer hands to a disk before it lets a process wait (`blk_mq_get_tag`, block/blk-mq-tag.c).

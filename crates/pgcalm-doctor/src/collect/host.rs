@@ -15,7 +15,7 @@ use pgcalm_trace::usdt::notes::Notes;
 
 use crate::collect::{grace, kernel_features};
 use crate::facts::{
-    Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, MemoryUse, RequestQueue,
+    Cap, DeviceDirtyLimit, DirtyThresholds, Disk, FileSystem, Host, MemoryLimit, MemoryUse, ReadAhead, RequestQueue,
     WritebackThrottling,
 };
 use crate::kernel_file;
@@ -210,6 +210,7 @@ fn disks(
                             .then(|| queue_file(root, &disk.name, "nr_requests"))
                             .flatten()
                             .map(|(requests, file)| RequestQueue { requests, file }),
+                        read_ahead: mounted.contains(&disk).then(|| read_ahead(root, &disk.number)).flatten(),
                     });
                     &mut disks.last_mut().expect("just pushed").roles
                 }
@@ -242,6 +243,12 @@ fn is_mapped(root: &HostRoot, disk: &str) -> bool {
 
 /// A number of a disk's queue, and its file. A partition has no queue of its own, and a disk with a scheduler that
 /// throttles by itself no `wbt_lat_usec`.
+fn read_ahead(root: &HostRoot, number: &str) -> Option<ReadAhead> {
+    let file = format!("/sys/class/bdi/{number}/read_ahead_kb");
+    let kib = kernel_file::read(root, &file).ok()?.parse().ok()?;
+    Some(ReadAhead { kib, file })
+}
+
 fn queue_file(root: &HostRoot, disk: &str, name: &str) -> Option<(u64, String)> {
     let file = format!("/sys/block/{}/queue/{name}", disk.replace('/', "!"));
     let text = kernel_file::read(root, &file).ok()?;

@@ -22,6 +22,9 @@ const READ_LATENCY_US: u64 = 1000;
 /// Milliseconds of a volume's operations that may wait in its queue: ten to twenty times what keeps it busy.
 const QUEUE_MS: u64 = 10;
 
+/// The kernel's for disks that do not rotate (`VM_READAHEAD_PAGES`, include/linux/pagemap.h).
+const USUAL_READ_AHEAD_KIB: u64 = 128;
+
 /// Fewer requests the kernel does not take (`BLKDEV_MIN_RQ`, include/linux/blkdev.h).
 const LEAST_REQUESTS: u64 = 4;
 
@@ -231,6 +234,30 @@ pub(super) fn queue_is_long(facts: &Facts) -> Answer {
             cap.source
         ))
         .write(&queue.file, Some(queue.requests.to_string()), most.to_string())
+    })
+}
+
+/// Whoever reads in sequence fills the queue of a disk, and commits and reads of blocks wait behind all of it.
+pub(super) fn read_ahead_is_long(facts: &Facts) -> Answer {
+    let disk = read::data_disk(facts)?;
+    let Some(cap) = &disk.all_bandwidth else {
+        // A cap of writes alone is none of reads.
+        return if disk.write_bandwidth.is_some() { Ok(None) } else { Err(read::no_cap()) };
+    };
+    let Some(ahead) = &disk.read_ahead else {
+        return Err(Unknown::new(format!("{}: no file system is mounted from it, but from one above", disk.disk.name)));
+    };
+    let ms = (ahead.kib << 10) * 1000 / cap.value.max(1);
+    when(ahead.kib > USUAL_READ_AHEAD_KIB && ms > QUEUE_MS, || {
+        Found::new(format!(
+            "{}: {} = {}, {ms} ms at {} per second ({})",
+            disk.disk.name,
+            ahead.file,
+            ahead.kib,
+            words::size(cap.value),
+            cap.source
+        ))
+        .write(&ahead.file, Some(ahead.kib.to_string()), USUAL_READ_AHEAD_KIB.to_string())
     })
 }
 

@@ -8,7 +8,7 @@ use crate::fake;
 use std::collections::BTreeSet;
 
 use pgcalm_doctor::collect::{Options, collect};
-use pgcalm_doctor::facts::{Facts, MemoryLimit, PgCalm, Server, StandbyLag};
+use pgcalm_doctor::facts::{Cap, Facts, MemoryLimit, PgCalm, Server, StandbyLag};
 use pgcalm_doctor::report::{Finding, Report, Severity, Target};
 use pgcalm_doctor::rules;
 use pgcalm_doctor::rules::Rule;
@@ -40,6 +40,10 @@ fn server(facts: &mut Facts) -> &mut Server {
 
 fn set(facts: &mut Facts, name: &str, value: &str) {
     server(facts).settings.get_mut(name).unwrap().value = value.into();
+}
+
+fn shared_bandwidth() -> Cap {
+    Cap { value: 125 * MIB, source: "options".into() }
 }
 
 /// The log tells that 16 MiB/s are replayed, 3000 pages are dirty, and a start may take so long.
@@ -129,6 +133,12 @@ fn cases() -> Vec<Case> {
         host("dirty-limit-beyond-checkpoint", |h| h.sysctl("dirty_ratio", 70)),
         host("dirty-writeback-interval", |h| h.sysctl("dirty_writeback_centisecs", 0)),
         host("writeback-throttling", |h| h.write("sys/devices/sda/queue/wbt_lat_usec", "1001\n")),
+        // 10 ms of 125 MB per second are 1280 kB, and some.
+        Case {
+            rule: "read-ahead-long",
+            host: |h| h.write("sys/class/bdi/8:0/read_ahead_kb", "1536\n"),
+            facts: |f| f.host.as_mut().unwrap().disks[0].all_bandwidth = Some(shared_bandwidth()),
+        },
         // 10 ms of 3000 operations per second are 30, and twice that is let pass.
         host("queue-long", |h| h.write("sys/devices/sda/queue/nr_requests", "61\n")),
         host("dirty-expire-short", |h| h.sysctl("dirty_expire_centisecs", 2999)),

@@ -45,6 +45,7 @@ impl Host {
                 host.write(&format!("dev/{name}"), "");
             }
             host.write(&format!("sys/class/bdi/{major_minor}/max_ratio_fine"), "1000000\n");
+            host.write(&format!("sys/class/bdi/{major_minor}/read_ahead_kb"), "1280\n");
             host.write(&format!("sys/class/bdi/{major_minor}/min_ratio_fine"), "250000\n");
             host.ext4(disk, "rw\ndelalloc\ndioread_nolock\ndata=ordered\n");
         }
