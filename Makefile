@@ -160,7 +160,7 @@ stalls-of-record: build
 	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml --option module-dir=$(EXTENSION) \
 	  --results bench/results/stalls-of-record --html target/stalls-of-record.html
 
-# Eight cells in which a claim can fail, in 40 minutes, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
+# Seven cells in which a claim can fail, in an hour, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
 arena-quick: build
 	@$(PGCALM) lab run suite bench/suites/arena-quick.toml --option module-dir=$(EXTENSION) --results bench/results/arena-quick \
 	  --markdown docs/arena-quick.md --html target/arena-quick.html --json target/arena-quick.json

@@ -52,7 +52,8 @@ pub(super) const RULES: &[Rule] = &[
         problem: "Commits and reads of blocks wait behind whoever reads in sequence: a backup, a dump, a scan.",
         looks_at: "`/sys/class/bdi/*/read_ahead_kb` of the data's disk, its throughput",
         applies: "more than 128, and more than 10 ms of a throughput that reads share",
-        reason: "a loop or virtio disk counts as one that rotates, for which the kernel reads two of its largest requests ahead                  (`blk_apply_bdi_limits`, block/blk-settings.c), and tuned profiles set 4096",
+        reason: "a loop or virtio disk counts as one that rotates, for which the kernel reads two of its largest requests ahead \
+                 (`blk_apply_bdi_limits`, block/blk-settings.c), and tuned profiles set 4096",
         cure: "128, as NVMe disks have it: enough for a volume's throughput. It is gone after a reboot; a udev rule keeps it.",
         effect: "docs/arena-quick.md, files read after the start: with 2560 in place of 128 stock's worst second was 61 TPS in an \
                  earlier build's run.",

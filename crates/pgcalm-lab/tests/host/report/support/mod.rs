@@ -97,6 +97,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
     let seconds_where = |test: &dyn Fn(f64) -> bool| sorted.iter().filter(|tps| test(**tps)).count() as u32;
     let stalls = shape.sync_s > 1.0;
     Run {
+        volume_held_up_s: None,
         tps_mean: mean(&series.tps),
         tps_median: median,
         tps_min: at(0.0),
@@ -168,6 +169,7 @@ pub(crate) fn report(seconds: usize, repeats: u64) -> Report {
         name: name.to_string(),
         description: format!("{description} ({LABEL})"),
         server_settings: settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        held_up_runs: 0,
         runs: (0..repeats).map(|repeat| run(&shape, seconds, 1 + repeat + 1000 * name.len() as u64)).collect(),
     };
     let stock = Shape {
