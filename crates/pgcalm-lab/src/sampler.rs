@@ -31,7 +31,7 @@ pub(crate) struct Sample {
     pub data: DeviceStat,
     /// Counters of the WAL device; likewise. `None` where WAL lies with the data.
     pub wal: Option<DeviceStat>,
-    /// Seconds for which the machine has held up answers of the emulated volumes, the longest of them; `None` if there are none.
+    /// Seconds for which the machine has held up answers of the emulated volumes, their sum; `None` if there are none.
     pub held_up_s: Option<f64>,
     /// Of the whole host.
     pub cpu: CpuTime,
@@ -210,7 +210,14 @@ fn sample(
 }
 
 fn held_up_s(volumes: &[VolumeReader]) -> Option<f64> {
-    volumes.iter().filter_map(|volume| volume.counters().ok()).map(|counters| counters.held_up_s).reduce(f64::max)
+    let of_each = volumes.iter().map(|volume| Some(volume.counters().ok()?.held_up_s));
+    all_together(&of_each.collect::<Vec<_>>())
+}
+
+/// Of all or of none: they count since the volumes were made, so a part of them would be less than what was before, and the
+/// longest of them would not tell what another adds.
+fn all_together(held_up_s: &[Option<f64>]) -> Option<f64> {
+    held_up_s.iter().copied().sum::<Option<f64>>().filter(|_| !held_up_s.is_empty())
 }
 
 fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
@@ -261,6 +268,13 @@ mod tests {
         ] {
             assert_eq!(process_name(line), name);
         }
+    }
+
+    #[test]
+    fn what_one_volume_was_held_up_by_before_hides_nothing_of_another() {
+        assert_eq!(all_together(&[Some(3.0), Some(1.0)]), Some(4.0));
+        assert_eq!(all_together(&[Some(3.0), None]), None);
+        assert_eq!(all_together(&[]), None);
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub struct Contestant {
     /// The postgresql.conf settings in which it differs from `stock`.
     pub server_settings: BTreeMap<String, String>,
     /// Runs that were made again, and are not among `runs`, since the machine held up the emulated volume.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub held_up_runs: u32,
     /// One entry per repetition.
     pub runs: Vec<Run>,
@@ -133,7 +133,7 @@ impl Contestant {
     }
 }
 
-fn is_none(number: &u32) -> bool {
+fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
@@ -172,8 +172,8 @@ pub struct Run {
     /// What the WAL device completed; absent where data and WAL lie on one volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_device: Option<DeviceRates>,
-    /// Seconds in which an answer of an emulated volume was overdue by more than 20 ms, at least: the machine held it up, by its own
-    /// disk or CPUs, and no contestant is to blame. Absent where no volume is emulated.
+    /// Seconds in which an answer of an emulated volume was overdue by more than 20 ms, at least; of two volumes their sum. The
+    /// machine held it up, by its own disk or CPUs, and no contestant is to blame. Absent where no volume is emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_held_up_s: Option<f64>,
     /// What had been put off when the load ended; absent where it was not measured, where the server gave up, and with
