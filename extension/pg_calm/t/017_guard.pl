@@ -179,6 +179,7 @@ passes("BEGIN; $megabyte; NOTIFY somebody; COMMIT", 'nor one that notifies someb
 passes("BEGIN; $megabyte; SELECT pg_notify('somebody', ''); COMMIT", 'by a function, too');
 passes("BEGIN; CREATE TABLE own (i int); $megabyte; ALTER TABLE own ALTER i TYPE bigint; COMMIT",
 	'nor one that has files to drop');
+passes("BEGIN; CREATE TEMP TABLE own (i int) ON COMMIT DROP; $megabyte; COMMIT", 'though it is not said before the end');
 passes('VACUUM other', 'nor VACUUM');
 passes('VACUUM (ANALYZE) other, filler', 'nor the transactions that it makes of several tables');
 passes('DROP TABLE gone', 'nor DROP');

@@ -115,7 +115,9 @@ my $block = session(
 my $frees =
   session("BEGIN; INSERT INTO other VALUES ('frees'); TRUNCATE filler; SELECT 'begun'; $wait INSERT INTO other VALUES ('freed'); COMMIT;");
 ok(begun($_), 'a transaction has begun') foreach $transaction, $block, $frees;
-set("pg_calm_guard.patience = '1s'", "pg_calm_guard.wal_space = '1000TB'");
+# of what is kept free two fifths are left
+my ($free) = (`df -BM --output=avail @{[$node->data_dir]}/pg_wal`)[1] =~ /(\d+)/;
+set("pg_calm_guard.patience = '1s'", "pg_calm_guard.wal_space = '" . int($free * 2.5) . "MB'");
 reaches('wal_space', 'refusing', 'writers are refused');
 ok(ended($transaction), 'a transaction that has written is not held');
 like($transaction->{err}, qr/53100: pg_calm_guard: no space is left for WAL/, 'but its next statement is refused');
@@ -124,6 +126,28 @@ like($block->{err}, qr/53100: pg_calm_guard: no space is left for WAL/, 'whose n
 ok(ended($frees), 'one that frees space is neither');
 is($frees->{err}, '', 'held nor refused');
 is($node->safe_psql('postgres', "SELECT string_agg(t, ', ' ORDER BY t) FROM other"), 'freed, frees', 'and none has gone on');
+
+set("pg_calm_guard.wal_space = '1000TB'");
+ok(wait_for(sub { return guard('wal_space', 'value < value_limit / 4') eq 'true' }, 60), 'less is left');
+$frees = session("BEGIN; TRUNCATE filler; $megabyte; COMMIT;");
+ok(ended($frees), 'then one that frees space');
+like($frees->{err}, qr/53100:/, 'is refused what it writes');
+
+# a command is refused wherever it is
+$node->safe_psql('postgres',
+	q{CREATE FUNCTION public.copies() RETURNS void LANGUAGE plpgsql AS $$BEGIN CREATE TABLE copied AS SELECT 1; END$$});
+foreach ([ 'a function' => 'SELECT copies();' ],
+	[ 'a string of two' => 'SET work_mem = \'4MB\'\; CREATE TABLE copied AS SELECT 1;' ])
+{
+	my ($where, $statement) = @$_;
+	my $copy = session($statement);
+
+	ok(ended($copy), "CREATE TABLE AS in $where is not held");
+	like($copy->{err}, qr/53100:/, 'but refused');
+}
+my $part = session('CREATE TABLE empty (i int PRIMARY KEY);');
+ok(ended($part), 'what is part of another command');
+is($part->{err}, '', 'is not');
 
 # VACUUM frees space, unless it writes the table anew
 foreach ([ '', qr/^$/ ], [ '(FULL off)', qr/^$/ ], [ 'FULL', qr/53100:/ ], [ '(FULL, ANALYZE)', qr/53100:/ ])
@@ -160,6 +184,18 @@ reaches('wal_space', 'off', 'reset');
 # the client looks for the functions with its first one
 my $file = PostgreSQL::Test::Utils::tempdir() . '/object';
 write_file($file, 'x' x 100_000);
+$wait =~ s/pacing/refusing/;
+my $importer = session("\\lo_import $file\nSELECT 'begun';\n$wait\n\\lo_import $file\n\\lo_import $file");
+ok(begun($importer), 'another client has begun to write large objects');
+set("pg_calm_guard.patience = '5s'", "pg_calm_guard.wal_space = '1000TB'");
+reaches('wal_space', 'refusing', 'writers are refused');
+ok(wait_for(sub { return held($importer) }, 60), 'it is held instead');
+ok(ended($importer), 'for no longer than the patience, though nothing is given out');
+is($importer->{err}, '', 'and not refused: it is no statement');
+set("pg_calm_guard.patience = '1h'", 'pg_calm_guard.wal_space = 0');
+reaches('wal_space', 'off', 'reset');
+$wait =~ s/refusing/pacing/;
+
 (my $behind = $wait) =~ s/wal_space/archive/;
 my $session = session("\\lo_import $file\nSELECT 'begun';\n$behind\n\\lo_import $file");
 ok(begun($session), 'a client has begun to write large objects');

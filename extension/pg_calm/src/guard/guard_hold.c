@@ -108,7 +108,7 @@ static void release_hold(int code, Datum argument);
 static void count_wal(bool pays);
 static bool interrupted(void);
 static bool nap(bool committed, long nap_ms);
-static bool wait_turn(bool committed, GuardTicket *ticket);
+static bool wait_turn(bool committed, GuardTicket *ticket, uint64 until_ms);
 static void hold(bool committed);
 static void consider(void);
 static bool is_refused(bool waited);
@@ -320,9 +320,13 @@ nap(bool committed, long nap_ms)
 	return !has_locks();
 }
 
-/* Until a ticket is served, or without one the gate opens; false if that was given up */
+/*
+ * Until a ticket is served or its time is over, or without one the gate opens; false if that was
+ * given up.  Who is refused his next statement waits with what he has committed: it may have been
+ * no statement, as with large objects, and then nothing else slows him down.
+ */
 static bool
-wait_turn(bool committed, GuardTicket *ticket)
+wait_turn(bool committed, GuardTicket *ticket, uint64 until_ms)
 {
 	for (;;)
 	{
@@ -333,8 +337,14 @@ wait_turn(bool committed, GuardTicket *ticket)
 		/* shadow may have been set meanwhile */
 		if (gate == GUARD_GATE_OPEN || guard_shared->shadow)
 			return true;
-		if (gate == GUARD_GATE_REFUSE)
+		if (gate == GUARD_GATE_REFUSE && !committed)
 			return false;
+		if (ticket != NULL && monotonic_ms() >= until_ms)
+		{
+			refund(ticket);
+			ticket->taken = false;
+			return true;
+		}
 		if (ticket ? serve(ticket, &input, &nap_ms) : gate == GUARD_GATE_PACED)
 			return true;
 		if (!nap(committed, nap_ms))
@@ -375,7 +385,7 @@ hold(bool committed)
 	{
 		bool turn = true;
 
-		while (debt > 0 && (turn = wait_turn(committed, &waiting)))
+		while (debt > 0 && (turn = wait_turn(committed, &waiting, until_ms)))
 		{
 			/* who has paid for so long is let off, at whatever rate: others wait for his answer */
 			debt = gate_now() == GUARD_GATE_OPEN || guard_shared->shadow ||
@@ -386,7 +396,7 @@ hold(bool committed)
 			waiting.cost = debt;
 		}
 		if (turn && !committed)
-			(void) wait_turn(committed, NULL);
+			(void) wait_turn(committed, NULL, 0);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(release_hold, (Datum) 0);
 	release_hold(0, (Datum) 0);
@@ -406,20 +416,25 @@ consider(void)
 	           !(guard_exempt_superusers && superuser_arg(GetOuterUserId()));
 }
 
-/* Whether a statement that is about to write has to fail, as the server would end with it */
+/*
+ * Whether a statement that is about to write has to fail, as the server would end with it.  A
+ * transaction that frees space goes on longer, but what it freed may be on another filesystem.
+ */
 static bool
 is_refused(bool waited)
 {
 	GuardGate gate = gate_now();
 	const GuardReading *space = &guard_shared->readings[GUARD_WAL_SPACE];
-	bool used;
+	double left;
 
-	if (must_go_on || guard_shared->shadow || gate < GUARD_GATE_CLOSED)
+	if (freeing || guard_shared->shadow || gate < GUARD_GATE_CLOSED)
 		return false;
 	SpinLockAcquire(&guard_shared->lock);
-	used = space->value < space->limit * RESERVE_LEFT;
+	left = space->limit > 0 ? space->value / space->limit : 1;
 	SpinLockRelease(&guard_shared->lock);
-	return gate == GUARD_GATE_REFUSE || (used && !waited);
+	if (must_go_on)
+		return left < RESERVE_LEFT / 2;
+	return gate == GUARD_GATE_REFUSE || (left < RESERVE_LEFT && !waited);
 }
 
 /*
@@ -481,7 +496,9 @@ at_commit(XactEvent event, void *argument)
 	if (!may_hold || must_go_on)
 		return;
 	if (event == XACT_EVENT_PRE_COMMIT)
-		must_go_on = smgrGetPendingDeletes(true, &files) > 0;
+		/* files of ON COMMIT DROP are pending only after this callback */
+		must_go_on = smgrGetPendingDeletes(true, &files) > 0 ||
+		             (MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE) != 0;
 	else if (event == XACT_EVENT_COMMIT)
 		must_go_on = notifies();
 }
@@ -611,6 +628,8 @@ writes_much(const Node *command)
 		case T_ReindexStmt:
 		case CALM_CLUSTER_STATEMENT:
 		case T_AlterTableStmt:
+		case T_AlterTableMoveAllStmt:
+		case T_CreatedbStmt:
 		case T_CallStmt:
 		case T_DoStmt:
 			return true;
@@ -631,8 +650,8 @@ process_utility(PlannedStmt *statement, const char *text, bool read_only_tree,
 
 	if (frees_space(statement->utilityStmt))
 		must_go_on = freeing = true;
-	else if (nesting == 0 && context == PROCESS_UTILITY_TOPLEVEL &&
-	         writes_much(statement->utilityStmt))
+	/* a part of another command was asked for with that */
+	else if (context != PROCESS_UTILITY_SUBCOMMAND && writes_much(statement->utilityStmt))
 		before_statement();
 
 	nesting += nests ? 1 : 0;
