@@ -17,6 +17,7 @@ use Test::More;
 
 my $node = calm_node(
 	'lagged', q{
+wal_level = logical
 max_wal_senders = 4
 hot_standby = on
 wal_sender_timeout = 0
@@ -118,6 +119,32 @@ reaches("state = 'watched' AND object = 'standby'", 'a standby that a pattern fi
 is(lag('value_limit = 64 * 1024 * 1024'), 'true', 'the first that fits counts');
 set("pg_calm_guard.max_lag = 'near* = 1MB'");
 reaches("state = 'unknown'", 'without one that fits its lag is not looked at');
+
+# --- a subscriber is no standby
+
+my $subscriber = PostgreSQL::Test::Cluster->new('subscriber');
+$subscriber->init;
+$subscriber->start;
+$subscriber->safe_psql('postgres', 'CREATE TABLE filler (t text)');
+$node->safe_psql('postgres', 'CREATE PUBLICATION all_tables FOR TABLE filler');
+$subscriber->safe_psql('postgres',
+	"CREATE SUBSCRIPTION subscriber CONNECTION '"
+	  . $node->connstr
+	  . " dbname=postgres' PUBLICATION all_tables WITH (copy_data = false)");
+$node->safe_psql('postgres', 'INSERT INTO filler VALUES (1)');
+$node->wait_for_catchup('subscriber');
+my $applies = $subscriber->safe_psql('postgres', 'SELECT pid FROM pg_stat_subscription');
+kill 'STOP', $applies;
+set("pg_calm_guard.max_lag = '* = 1MB'");
+$node->safe_psql('postgres', $megabyte) foreach 1 .. 4;
+$node->wait_for_catchup($standby, 'flush', $node->lsn('flush'));
+reaches("state = 'watched' AND object = 'standby'", 'a limit for standbys is none for a subscriber');
+set("pg_calm_guard.max_lag = 'subs* = 1MB'");
+reaches("state = 'pacing' AND object = 'subscriber'", 'by its name it has one');
+kill 'CONT', $applies;
+$node->wait_for_catchup('subscriber');
+$subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION subscriber');
+$subscriber->stop;
 
 # --- an idle primary
 

@@ -49,6 +49,7 @@ typedef struct Standby
 {
 	int pid; /* 0: gone */
 	char name[NAMEDATALEN];
+	bool decodes; /* what a subscriber tells stands still while it applies a transaction */
 	GuardDrain drain;
 	uint64 stuck_since_ms; /* see guard_given_up */
 } Standby;
@@ -60,7 +61,7 @@ static bool parse_limit(char *text, LagLimit *limit);
 static const LagLimit *limit_of(const char *name);
 static void remember(uint64 insert, uint64 now_ms);
 static double age_of(uint64 position, uint64 insert, uint64 now_ms);
-static void name_of(int pid, char *name);
+static void describe(Standby *standby);
 static void comes(Standby *standbys, Standby *standby, int pid);
 static double rate_of(const LagLimit *limit, const GuardDrain *drain, uint64 insert, uint64 now_ms,
                       GuardReading *reading);
@@ -210,19 +211,21 @@ age_of(uint64 position, uint64 insert, uint64 now_ms)
 	return low < history_count ? (double) (now_ms - history_ms[low % HISTORY_SECONDS]) / 1000 : 0;
 }
 
-/* application_name of a process, or "" */
+/* application_name of its process, or "", and whether that decodes WAL, which takes a database */
 static void
-name_of(int pid, char *name)
+describe(Standby *standby)
 {
 	int count = pgstat_fetch_stat_numbackends();
 
-	name[0] = '\0';
+	standby->name[0] = '\0';
 	for (int i = 1; i <= count; i++)
 	{
 		LocalPgBackendStatus *local = CALM_LOCAL_BACKEND_STATUS(i);
 
-		if (local && local->backendStatus.st_procpid == pid)
-			strlcpy(name, local->backendStatus.st_appname, NAMEDATALEN);
+		if (local == NULL || local->backendStatus.st_procpid != standby->pid)
+			continue;
+		strlcpy(standby->name, local->backendStatus.st_appname, NAMEDATALEN);
+		standby->decodes = OidIsValid(local->backendStatus.st_databaseid);
 	}
 	pgstat_clear_backend_activity_snapshot();
 }
@@ -238,7 +241,7 @@ comes(Standby *standbys, Standby *standby, int pid)
 
 	memset(standby, 0, sizeof(*standby));
 	standby->pid = pid;
-	name_of(pid, standby->name);
+	describe(standby);
 	gone.pid = 0;
 	if (strcmp(gone.name, standby->name) == 0)
 	{
@@ -331,13 +334,16 @@ guard_lag_look(uint64 insert, GuardReading *reading, uint64 now_ms)
 		else if (standby->pid != pid)
 			comes(standbys, standby, pid);
 		else if (read_names)
-			name_of(pid, standby->name);
+			describe(standby);
 		/* no position: pg_basebackup and others that do not report one */
 		if (pid == 0 || position == 0 || state == WALSNDSTATE_STARTUP ||
 		    state == WALSNDSTATE_BACKUP || (limit = limit_of(standby->name)) == NULL)
 			continue;
-		/* nor what flushes whole segments, as backups and pg_receivewal do, unless it is meant */
-		if (!applies && strcmp(limit->pattern, "*") == 0)
+		/*
+		 * nor what flushes whole segments, as backups and pg_receivewal do, or decodes, unless it
+		 * is meant
+		 */
+		if (strcmp(limit->pattern, "*") == 0 && (!applies || standby->decodes))
 			continue;
 
 		guard_track(&standby->drain, position, now_ms);
