@@ -7,7 +7,8 @@
  *
  * - Nobody waits for ever: an input that does not drain lets go after the patience, or
  *	  refuses where the server would end.  A worker that is not heard of holds nobody.
- * - Nobody waits with a lock that others queue behind; who frees space is not held.
+ * - Nobody waits with a lock that others queue behind (of this server: whoever waits for an answer
+ *	  through postgres_fdw or dblink has locks of its own); who frees space is not held.
  * - In shadow everything is done but the waiting, and the server is left as it is.
  *
  *-------------------------------------------------------------------------

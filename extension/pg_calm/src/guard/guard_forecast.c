@@ -5,7 +5,8 @@
  *
  * WAL is kept for whoever is furthest behind, a slot or the archive.  What is kept
  * grows by what is written, less what its keeper has done with; both come in bursts,
- * so that a mean over minutes counts.  The warning comes when it would be full within
+ * so that a mean over minutes counts, and that since it fell behind: a keeper that does not come
+ * on at all is no less a danger between two loads.  The warning comes when it would be full within
  * hours, and that has been so for a third of the time that there is, or five minutes:
  * a burst is over by then; or at once where writers are slowed down for it.  It is repeated when
  * half of the time that was left is gone.
@@ -62,10 +63,13 @@ guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 k
 	static double growth = 0;       /* bytes per second */
 	static double grown = 0;        /* seconds of which it is the mean */
 	static TimestampTz since = 0;   /* when it fell behind; 0: it is not */
+	static uint64 behind_ms = 0;    /* likewise, or when another keeper did */
+	static uint64 behind_kept = 0;  /* what was kept then */
 	static uint64 warned_since = 0; /* when it was first to be full soon; 0: it is not */
 	static double warned_at = 0;    /* seconds left at the last warning; 0: none */
 	TimestampTz now = GetCurrentTimestamp();
 	double elapsed = last_ms != 0 ? (double) (now_ms - last_ms) / 1000 : 0;
+	double rate;
 	double left;
 
 	if (kept < (uint64) BEHIND_SEGMENTS * wal_segment_size)
@@ -73,7 +77,11 @@ guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 k
 	else if (since == 0)
 		since = now;
 	if (since == 0 || another)
+	{
 		growth = grown = 0;
+		behind_ms = now_ms;
+		behind_kept = kept;
+	}
 	else if (elapsed > 0)
 	{
 		/* all that was seen counts alike until it is as long as that: a full disk can be nearer */
@@ -83,7 +91,11 @@ guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 k
 	}
 	last_ms = now_ms;
 	last_kept = kept;
-	left = growth > 0 ? Max(room, 0) / growth : INFINITY;
+	rate = growth;
+	if (growth >= 0 && now_ms > behind_ms)
+		rate = Max(rate,
+		           ((double) kept - (double) behind_kept) * 1000 / (double) (now_ms - behind_ms));
+	left = rate > 0 ? Max(room, 0) / rate : INFINITY;
 	if (left >= WARNED_SECONDS)
 	{
 		if (warned_at != 0)
@@ -113,7 +125,7 @@ guard_forecast(GuardReading *reading, const char *keeper, bool another, uint64 k
 				 "\"%s\" has been behind since %s, and keeps " UINT64_FORMAT
 				 " MB of WAL.  %.0f MB are left for more, of which %.0f kB are used per second.",
 				 keeper, clock_time(since), kept / (1024 * 1024), Max(room, 0) / (1024 * 1024),
-				 growth / 1024),
+				 rate / 1024),
 		     errhint("See to \"%s\", or free space.  Full, the server ends with a PANIC.%s", keeper,
 		             guard_mode == GUARD_MODE_ON ?
 		                 "" :

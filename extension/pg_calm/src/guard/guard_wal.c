@@ -233,6 +233,7 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 	double whole = wal->cycle + wal->room + wal->freed;
 	/* a keeper that went leaves more than half, of which nothing is free yet */
 	double budget = Min(whole / 2, wal->cycle + wal->room);
+	double rate;
 	bool large = wal->cycle >= Max(whole * CYCLE_SHARE, 2.0 * wal_segment_size);
 
 	if (pressure->redo != redo)
@@ -251,7 +252,11 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 	if (wal->room > 0 &&
 	    (!pressure->now || (running && guard_checkpoint_keeps_up(wal->cycle, budget))))
 		return INFINITY;
-	return guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
+	rate = guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
+	/* one that comes on is no reason to refuse, however long it takes */
+	if (guard_checkpoint_drain_rate() > RETAINED_LEAST)
+		rate = Max(rate, Min(wal->room / RETAINED_LAST_SECONDS, RETAINED_LEAST));
+	return rate;
 }
 
 /* Room on the filesystem: until a checkpoint frees some, or what retains WAL comes on */
@@ -264,6 +269,7 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 	static char retained_by[NAMEDATALEN] = "";
 	static uint64 oldest = 0;
 	static uint64 removed_ms = 0; /* when a checkpoint may last have removed files */
+	static double told_reserve = 0;
 	char name[NAMEDATALEN] = "";
 	uint64 from_ms = now_ms;
 	uint64 from;
@@ -278,8 +284,16 @@ look_at_space(uint64 insert, uint64 redo, const WalFiles *files, bool running,
 		                  (double) RESERVE_SEGMENTS * wal_segment_size),
 		              files->total_bytes * RESERVE_MAX_SHARE);
 	else
+	{
 		reserve = Max(guard_wal_space * 1024.0 * 1024,
 		              (double) RESERVE_LEAST_SEGMENTS * wal_segment_size);
+		if (reserve >= files->total_bytes && reserve != told_reserve)
+			ereport(WARNING,
+			        (errmsg("pg_calm_guard.wal_space is no less than the filesystem of pg_wal has: "
+			                "nobody can write"),
+			         errhint("Set it to less, or to -1.")));
+		told_reserve = reserve;
+	}
 
 	wal.cycle = insert - redo;
 	wal.room = (double) files->free_bytes + files->ahead_bytes + wal_segment_size -
@@ -373,6 +387,9 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 		retained->state = GUARD_WATCHED;
 		retained->drain_rate = guard_checkpoint_drain_rate();
 		retained->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
+		/* beyond it nothing ends: nobody is stopped while a checkpoint comes on */
+		if (retained->drain_rate > RETAINED_LEAST)
+			retained->allowed_rate = Max(retained->allowed_rate, RETAINED_LEAST);
 		strlcpy(retained->object, "checkpoint", sizeof(retained->object));
 	}
 }
