@@ -394,12 +394,31 @@ SKIP:
 	ok(archived(), 'it is made again');
 }
 
-# --- a worker that hangs in a copy
+# --- slow copies, several at once: each takes longer than what is known of a file is believed
 
-# what the archiver copies itself goes on at this rate: it reads settings between files only
-set('pg_calm_archive.bandwidth', '512kB');
+set('pg_calm_archive.bandwidth', '250kB');
+$existing = archive_value('existing_files');
+make_wal(8);
+ok(archived(), 'archived slowly');
+is(archive_value('existing_files'), $existing, 'but each file once');
+
+# --- a limit that is lifted
+
 my ($archiver) = map { /^\s*(\d+)/ } grep { /archiver/ }
   `ps --no-headers -o pid,args --ppid @{[ (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] ]}`;
+set('pg_calm_archive.bandwidth', '1kB');
+ok( wait_for(
+		sub {
+			make_wal(1);
+			return grep { /\.$archiver$/ } temporary_files();
+		}),
+	'the archiver is copying');
+set('pg_calm_archive.bandwidth', '0');
+ok(archived(), 'without the limit it goes on at once');
+
+# --- a worker that hangs in a copy
+
+set('pg_calm_archive.bandwidth', '512kB');
 my @hung;
 # each but the archiver in the middle of a copy: the last part of a temporary name is whose it is
 ok( wait_for(

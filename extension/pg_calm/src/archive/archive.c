@@ -224,6 +224,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 	static ArchiveFileName names[ARCHIVE_JOBS_PLANNED];
 	static ArchiveCopyResult result;
 	int ahead = Min(calm_archive_workers * FILES_AHEAD, ARCHIVE_JOBS_PLANNED);
+	static bool failing = false; /* what was copied ahead would grow old: it is forgotten */
 	bool tried = false;
 	bool waited = false;
 	bool ok = false;
@@ -243,7 +244,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 	target.level = calm_archive_compression_level;
 
 	strlcpy(names[0], file, sizeof(names[0]));
-	if (calm_archive_workers > 1)
+	if (calm_archive_workers > 1 && !failing)
 		count += archive_ready_after(file, names + 1, ahead - 1);
 	archive_jobs_plan(names, count, &target);
 
@@ -302,6 +303,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 		waited = true;
 	}
 
+	failing = !ok;
 	/* the archiver may have been woken for something else meanwhile */
 	if (waited)
 		SetLatch(MyLatch);

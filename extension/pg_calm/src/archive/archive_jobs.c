@@ -13,7 +13,7 @@
  *
  * A worker that exits hands its job back; so does the next archiver for one
  * that exited.  A job of a worker that is not heard of for WORKER_SILENT_MS
- * is planned anew when the archiver is asked for it.  No worker has to be there:
+ * and more is planned anew when the archiver is asked for it.  No worker has to be there:
  * the archiver copies whatever nobody has taken.
  *
  * Bandwidth is a bucket of tokens for all processes together, kept as the moment
@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "archive.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -38,13 +39,14 @@
 
 /*
  * A worker says that it is there between pieces of a file; one that has not for so long counts as
- * stuck.  The fsync of a whole file is such a piece, and over a network takes its time.
+ * stuck.  The fsync of a whole file is such a piece, and over a network takes its time: that of a
+ * MB may take a second more.
  */
 #define WORKER_SILENT_MS 30000
 
 /*
- * What was found in the archive or put there so long ago is looked at again when it is asked for:
- * its disk may be another one by now.  Files that share an fsync are mostly asked for sooner.
+ * What became durable or failed so long ago is looked at again when it is asked for: the archive's
+ * disk may be another one by now.  Files that share an fsync are mostly asked for sooner.
  */
 #define KNOWN_MS 10000
 
@@ -164,7 +166,7 @@ archive_jobs_plan(const ArchiveFileName *names, int count, const ArchiveTarget *
 			position++;
 		job->position = position;
 		if (position < count && same_target(&job->target, target) &&
-		    (position > 0 || job->state < ARCHIVE_JOB_RENAMED ||
+		    (position > 0 || job->state <= ARCHIVE_JOB_RENAMED ||
 		     monotonic_ms() < job->beat_ms + KNOWN_MS))
 			continue;
 		if (job->state == ARCHIVE_JOB_COPYING)
@@ -269,7 +271,7 @@ archive_jobs_abandon(const char *name)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	job = find_job(name);
 	if (job && job->state == ARCHIVE_JOB_COPYING && job->owner != ARCHIVE_OWNER_ARCHIVER &&
-	    monotonic_ms() > job->beat_ms + WORKER_SILENT_MS)
+	    monotonic_ms() > job->beat_ms + WORKER_SILENT_MS + wal_segment_size / 1024)
 		abandoned = job->stale = true;
 	LWLockRelease(shared->lock);
 	return abandoned;
@@ -320,6 +322,7 @@ archive_jobs_sync_ended(const char *error)
 			continue;
 		job->state = error[0] ? ARCHIVE_JOB_FAILED : ARCHIVE_JOB_DURABLE;
 		strlcpy(job->result.error, error, sizeof(job->result.error));
+		job->beat_ms = monotonic_ms();
 	}
 	LWLockRelease(shared->lock);
 }
@@ -356,9 +359,14 @@ copy_may_go_on(size_t bytes)
 		own_job->beat_ms = monotonic_ms();
 		if (archive_jobs_stopping())
 			return false;
-		/* a copy can take an hour; the archiver's own settings are its loop's (pgarch.c) */
-		if (ConfigReloadPending && own_job->owner != ARCHIVE_OWNER_ARCHIVER)
+		/*
+		 * A copy can take an hour.  The archiver's own settings are its loop's (pgarch.c), which
+		 * has to be reached: a limit that was too low is what may be mended.
+		 */
+		if (ConfigReloadPending)
 		{
+			if (own_job->owner == ARCHIVE_OWNER_ARCHIVER)
+				return true;
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			if (calm_archive_bandwidth == 0)
