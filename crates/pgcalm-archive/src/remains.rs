@@ -164,7 +164,10 @@ fn classify(rest: &[u8], path: &Path, file: &str) -> Remains {
     if Form::ALL.iter().any(|form| form.suffix().as_bytes() == rest) {
         return Remains::Arrived;
     }
-    if UNFINISHED.iter().any(|suffix| rest.ends_with(suffix.as_bytes())) {
+    // The last segment of a timeline is archived as NAME.partial, compressed as all others.
+    let mut compressions = Form::ALL.iter().filter(|form| !form.suffix().is_empty());
+    let bare = compressions.find_map(|form| rest.strip_suffix(form.suffix().as_bytes())).unwrap_or(rest);
+    if UNFINISHED.iter().any(|suffix| rest.ends_with(suffix.as_bytes()) || bare.ends_with(suffix.as_bytes())) {
         return Remains::Unfinished(path);
     }
     let is_pgbackrest = rest.len() > 40 && rest[0] == b'-' && rest[1..41].iter().all(u8::is_ascii_hexdigit);
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn whatever_begins_with_the_name_is_told_apart() {
         let sum = "0123456789abcdef0123456789abcdef01234567";
-        for rest in [".partial", ".gz.partial", ".tmp", ".zst.tmp"] {
+        for rest in [".partial", ".partial.zst", ".partial.lz4", ".gz.partial", ".tmp", ".zst.tmp"] {
             let found = found(&format!("{NAME}{rest}"));
             assert!(matches!(found, Some(Remains::Unfinished(_))), "{rest}");
         }

@@ -19,6 +19,9 @@ const LARGEST_HISTORY: u64 = 16 << 20;
 /// A damaged file that nobody has written to for so long is no copy that goes on.
 const COPIED_FOR: Duration = Duration::from_secs(600);
 
+/// What names of files begin with while they are written; the process ID follows.
+const TEMPORARY: &str = "xlogtemp.pgcalm.";
+
 /// How often the archive is looked through for a file that arrives meanwhile.
 const LOOKS: usize = 3;
 
@@ -66,6 +69,8 @@ pub struct Restored {
 /// What became of one form of the file.
 enum Tried {
     Absent,
+    /// It may be good.
+    Unreadable(Failure),
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
     /// A standby asks, and it is a link to what is not mounted, or not written to its end, or damaged and young: it may be written
@@ -167,12 +172,14 @@ fn from_forms(
     target: Option<&Path>,
     cluster: Cluster,
 ) -> Result<Option<Outcome>, Failure> {
-    let (mut damaged, mut unfinished) = (Vec::new(), None);
+    let (mut damaged, mut unfinished, mut unreadable) = (Vec::new(), None, None);
     for form in Form::ALL {
         let source = form.place(&request.archive, &request.file);
         match from_form(&source, name, target, cluster)? {
             Tried::Absent => {}
+            Tried::Unreadable(failure) => unreadable = unreadable.or(Some(failure)),
             Tried::Restored(unchecked) => {
+                damaged.extend(unreadable.as_ref().map(Failure::to_string));
                 return Ok(Some(Outcome::Restored(Restored { source, unchecked, damaged })));
             }
             Tried::Unfinished(reason) => {
@@ -181,9 +188,10 @@ fn from_forms(
             Tried::Unusable(reason) => damaged.push(format!("{}: {reason}", source.display())),
         }
     }
-    match damaged.into_iter().next() {
-        Some(reason) => Err(Failure::Host(reason)),
-        None => Ok(unfinished.map(Outcome::Absent)),
+    match (unreadable, damaged.into_iter().next()) {
+        (Some(failure), _) => Err(failure),
+        (None, Some(reason)) => Err(Failure::Host(reason)),
+        (None, None) => Ok(unfinished.map(Outcome::Absent)),
     }
 }
 
@@ -198,7 +206,7 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
             )),
             Tried::Unfinished(reason) if !cluster.is_standby => Tried::Unusable(format!(
                 "{reason}, and nothing after it; restore this file from another copy of the archive, or, if its timeline \
-                 was left here, move it to pg_wal to have it replayed"
+                 was left here, move it to pg_wal, uncompressed and without a suffix, to have it replayed"
             )),
             tried => tried,
         }),
@@ -212,7 +220,7 @@ fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Clus
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             Ok(Tried::Unusable(format!("{error}; move it away")))
         }
-        Err(error) => Err(unreadable("read", source, error)),
+        Err(error) => Ok(Tried::Unreadable(unreadable("read", source, error))),
     }
 }
 
@@ -234,7 +242,9 @@ fn copy(
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.raw_os_error().is_some() => return Err(unreadable("read", source, error)),
+            Err(error) if error.raw_os_error().is_some() => {
+                return Ok(Tried::Unreadable(unreadable("read", source, error)));
+            }
             // Anything else that a decoder says is about the file's content.
             Err(error) => return Ok(Tried::Unusable(format!("does not decompress: {error}"))),
         };
@@ -287,7 +297,7 @@ fn failed(action: &str, path: &Path, error: impl Display) -> Failure {
 /// The file while it is written.
 ///
 /// It is called `xlogtemp.*`: what a crash leaves of it in pg_wal is removed by the server when it starts
-/// (`RemoveTempXlogFiles`, xlog.c).
+/// (`RemoveTempXlogFiles`, xlog.c), but after a fast stop, which ends us by SIGTERM, by the next restore alone.
 struct Output<'a> {
     file: Replacement,
     target: &'a Path,
@@ -295,9 +305,12 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn create(target: &'a Path) -> Result<Self, Failure> {
-        let path = target.with_file_name(format!("xlogtemp.pgcalm.{}", std::process::id()));
+        let path = target.with_file_name(format!("{TEMPORARY}{}", std::process::id()));
+        replacement::remove_abandoned(path.parent().unwrap_or(Path::new(".")), TEMPORARY);
         let mode = cluster::file_mode(target);
         let file = Replacement::create(path.clone(), mode).map_err(|error| failed("create", &path, error))?;
+        // Without locks, as on some network file systems, it may be taken for abandoned, and the restore fails.
+        let _ = file.lock();
         Ok(Self { file, target })
     }
 

@@ -130,7 +130,7 @@ impl SegmentCheck {
             } else {
                 let rest = page_size - offset;
                 let part = usize::try_from(rest).unwrap_or(usize::MAX).min(bytes.len());
-                self.take_body(&bytes[..part])?;
+                self.take_body(&bytes[..part]);
                 part
             };
             self.length += part as u64;
@@ -163,41 +163,32 @@ impl SegmentCheck {
             Some(_) if !self.complete => Ok(()),
             Some(first) => {
                 let offset = self.length - SHORT_HEADER as u64;
-                let is_zero = self.header.iter().all(|byte| *byte == 0);
-                if is_zero && self.unwritten.is_none() && (self.unused_from.is_some() || self.switched()) {
-                    self.unused_from.get_or_insert(offset);
-                    return Ok(());
-                }
+                // Zeros, or what a recycled file held before.
                 let is_older = self.u64_at(8) < first.start + offset;
-                match (self.page(first, offset), self.unwritten.take()) {
-                    (Err(reason), earlier) if is_older && self.unused_from.is_none() => {
+                let page = self.page(first, offset);
+                if self.unused_from.is_some() || (is_older && self.unwritten.is_none() && self.switched()) {
+                    // A crash can leave any of it: nobody reads, nor writes, what follows a switch.
+                    let from = *self.unused_from.get_or_insert(offset);
+                    return match page {
+                        Ok(()) => Err(format!("has no WAL page at offset {from}, but WAL after it")),
+                        Err(_) => Ok(()),
+                    };
+                }
+                match (page, self.unwritten.take()) {
+                    (Err(reason), earlier) if is_older => {
                         self.unwritten = earlier.or(Some(reason));
                         Ok(())
                     }
                     (_, Some(reason)) | (Err(reason), None) => Err(reason),
-                    (Ok(()), None) => self.nothing_is_missing(),
+                    (Ok(()), None) => Ok(()),
                 }
             }
         }
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> Result<(), String> {
-        if !self.complete {
-            return Ok(());
-        }
-        if self.unused_from.is_none() {
+    fn take_body(&mut self, bytes: &[u8]) {
+        if self.complete && self.unused_from.is_none() {
             self.body.extend_from_slice(bytes);
-        } else if bytes.iter().any(|byte| *byte != 0) {
-            return self.nothing_is_missing();
-        }
-        Ok(())
-    }
-
-    /// Fails if pages were passed as unused: call when something follows them.
-    fn nothing_is_missing(&self) -> Result<(), String> {
-        match self.unused_from {
-            None => Ok(()),
-            Some(offset) => Err(format!("has no WAL page at offset {offset}, but WAL after it")),
         }
     }
 
@@ -380,10 +371,17 @@ pub(crate) mod tests {
             let mut bytes = segment();
             switch_at(&mut bytes, page, offset);
             assert_eq!(check(NAME, &bytes, 4096), Ok(()), "{page}, {offset}");
-            for at in [100 * PAGE, 100 * PAGE + 5000, bytes.len() - 1] {
+            // Of a recycled file, after zeros or at once; and a page of its own, which would be lost.
+            for from in [100, page + 1 + usize::from(offset + RECORD > PAGE)] {
                 let mut bytes = bytes.clone();
-                bytes[at] = 1;
-                assert!(check(NAME, &bytes, 4096).is_err(), "{page}, {offset}, {at}");
+                for page in bytes[from * PAGE..].chunks_mut(PAGE) {
+                    page.fill(7);
+                    page[8..16].copy_from_slice(&0x9_0000_0000_u64.to_ne_bytes());
+                }
+                assert_eq!(check(NAME, &bytes, 4096), Ok(()), "{page}, {offset}, {from}");
+                bytes[120 * PAGE..][..PAGE].copy_from_slice(&segment()[120 * PAGE..][..PAGE]);
+                let error = check(NAME, &bytes, 4096).unwrap_err();
+                assert!(error.contains("but WAL after it"), "{page}, {offset}, {from}: {error}");
             }
         }
     }

@@ -9,6 +9,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use rustix::fs::{FlockOperation, OFlags, flock};
+
 /// Whether a replacement outlasts a crash of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -46,6 +48,21 @@ pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Removes files whose names begin with `prefix` and that nobody has locked ([`Replacement::lock`]): their processes have ended
+/// without doing so. What can't be read or removed is left.
+pub fn remove_abandoned(directory: &Path, prefix: &str) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()) {
+            continue;
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(entry.path()) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = remove(&entry.path());
+        }
     }
 }
 
@@ -91,6 +108,11 @@ impl Replacement {
     /// Its name until it is renamed.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps it from [`remove_abandoned`] as long as this is there.
+    pub fn lock(&self) -> io::Result<()> {
+        Ok(flock(&self.file, FlockOperation::NonBlockingLockExclusive)?)
     }
 
     /// Puts what was written on disk.

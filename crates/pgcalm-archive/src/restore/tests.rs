@@ -315,6 +315,7 @@ fn a_standby_waits_at_the_end_of_a_timeline_that_was_left() {
     let then = std::time::SystemTime::now() - 6 * COPIED_FOR;
     fs::File::options().write(true).open(&source).unwrap().set_modified(then).unwrap();
     let error = cluster.restore(NAME).unwrap_err();
+    assert!(error.contains("uncompressed"), "{error}");
     assert!(error.contains("no WAL page at offset 819200") && error.contains("move it to pg_wal"), "{error}");
     fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
     let outcome = cluster.outcome(NAME);
@@ -347,6 +348,10 @@ fn an_archive_that_cant_be_read_stops_a_recovery_and_no_standby() {
     put(NAME);
     put("00000002.history");
     fs::write(cluster.dir.path().join("data/recovery.signal"), "").unwrap();
+    // What can't be read does not hide a good form.
+    let form = cluster.archive(&format!("{NAME}.zst"), &zstd(&segment(), true));
+    assert!(cluster.restore(NAME).unwrap().damaged[0].contains("symbolic links"));
+    fs::remove_file(form).unwrap();
     let expect = |what: &str, is_standby: bool| {
         for file in [NAME, "00000002.history"] {
             match cluster.outcome(file) {
@@ -397,4 +402,24 @@ fn a_standby_waits_for_what_a_link_leads_to() {
     std::os::unix::fs::symlink("/nonexistent/tier", &link).unwrap();
     fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
     assert!(matches!(cluster.outcome(NAME), Ok(Outcome::Absent(text)) if text.contains("/nonexistent/tier")));
+}
+
+/// A fast stop ends a restore by SIGTERM.
+#[test]
+fn what_a_restore_left_that_was_ended_is_removed_by_the_next_one() {
+    let cluster = Site::new();
+    cluster.archive(NAME, &segment());
+    let left = cluster.target().with_file_name("xlogtemp.pgcalm.4194303");
+    fs::write(&left, "a part").unwrap();
+    cluster.restore(NAME).unwrap();
+    // One that is being written stays.
+    let written = Replacement::create(left.clone(), 0o600).unwrap();
+    written.lock().unwrap();
+    let request = Request {
+        archive: cluster.dir.path().join("archive"),
+        file: NAME.to_string(),
+        target: Target::File(cluster.target()),
+    };
+    assert!(matches!(restore(&request), Ok(Outcome::Restored(_))));
+    assert!(left.exists());
 }
