@@ -195,8 +195,9 @@ impl Server {
                 .unwrap_or_default();
         }
         if let Some(schema) = &facts.archive_schema {
-            instance.archive = session
-                .part("pg_calm_archive", Subject::ArchiveQueue, |session| archive::ask_module(session, schema))?;
+            instance.archive = session.part("pg_calm_archive", Subject::ArchiveQueue, |session| {
+                archive::ask_module(session, schema, facts, core.role)
+            })?;
         }
         if instance.archive.is_none() {
             instance.archive = session

@@ -34,11 +34,7 @@ impl Queue {
     /// The state of archiving without the module.
     pub(super) fn ask(&mut self, session: &mut Session, facts: &Facts, role: ServerRole) -> Result<Archive, Error> {
         let mut archive = ask_archiver(session)?;
-        let archives = match role {
-            ServerRole::Primary => facts.archive_mode != "off",
-            ServerRole::Standby => facts.archive_mode == "always",
-        };
-        if !archives {
+        if !archives(&facts.archive_mode, role) {
             return Ok(archive);
         }
         archive.state = ArchiveState::Other;
@@ -55,6 +51,14 @@ impl Queue {
             }
         }
         Ok(archive)
+    }
+}
+
+/// What waits on a server that does not archive is for nobody: a standby keeps what it got as a primary.
+fn archives(archive_mode: &str, role: ServerRole) -> bool {
+    match role {
+        ServerRole::Primary => archive_mode != "off",
+        ServerRole::Standby => archive_mode == "always",
     }
 }
 
@@ -78,12 +82,21 @@ fn count(session: &mut Session) -> Result<Counted, Error> {
 }
 
 /// The state of archiving from the module.
-pub(super) fn ask_module(session: &mut Session, schema: &str) -> Result<Archive, Error> {
+pub(super) fn ask_module(
+    session: &mut Session,
+    schema: &str,
+    facts: &Facts,
+    role: ServerRole,
+) -> Result<Archive, Error> {
     let mut archive = ask_archiver(session)?;
     let sql = format!(
         "SELECT *, extract(epoch FROM clock_timestamp() - oldest_since)::float8 AS oldest_age FROM {schema}.pg_calm_archive"
     );
     let Some(row) = session.row(&sql)? else { return Ok(archive) };
+    archive.free_bytes = row.count("free_bytes")?;
+    if !archives(&facts.archive_mode, role) {
+        return Ok(archive);
+    }
     archive.state = match row.text("state")?.as_deref() {
         Some("pg_calm") => ArchiveState::PgCalm,
         Some("other") => ArchiveState::Other,
@@ -93,7 +106,6 @@ pub(super) fn ask_module(session: &mut Session, schema: &str) -> Result<Archive,
     archive.queue_bytes = row.count("queue_bytes")?;
     archive.oldest_file = row.text("oldest_file")?;
     archive.oldest_seconds = row.number("oldest_age")?;
-    archive.free_bytes = row.count("free_bytes")?;
     archive.archived_bytes_per_second = row.number("archive_rate")?;
     Ok(archive)
 }
@@ -109,4 +121,17 @@ fn ask_archiver(session: &mut Session) -> Result<Archive, Error> {
         failing: archiver.is_failing(),
         ..Archive::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_archives_nothing_unless_it_is_to_archive_always() {
+        for (mode, primary, standby) in [("off", false, false), ("on", true, false), ("always", true, true)] {
+            let found = [ServerRole::Primary, ServerRole::Standby].map(|role| archives(mode, role));
+            assert_eq!(found, [primary, standby], "{mode}");
+        }
+    }
 }
