@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-wal-full bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
 
 all: build
 
@@ -225,6 +225,12 @@ bench-flush-after: build
 # wants the machine for itself, goes on where it was
 bench-lag: build
 	@$(PGCALM) lab run suite bench/suites/lag.toml --results bench/results/lag --markdown target/lag.md --html target/lag.html
+
+# WAL that fills its volume by five causes: stock, the guard in shadow and on (bench/suites/wal-full.toml), target/wal-full.md; as root,
+# half an hour, wants the machine for itself, goes on where it was
+bench-wal-full: build
+	@$(PGCALM) lab run suite bench/suites/wal-full.toml --option module-dir=$(EXTENSION) --results bench/results/wal-full \
+	  --markdown target/wal-full.md --html target/wal-full.html
 
 # The first seconds of checkpoints by settings of the server, and the length of the write phase (bench/suites/checkpoint-start.toml),
 # target/checkpoint-start.md; as root, a quarter of an hour for each of ROWS=NAME,..., wants the machine for itself, goes on where it was

@@ -32,6 +32,11 @@ const LOOP_DEPTH: u32 = 128;
 /// Fewer are not taken (`BLKDEV_MIN_RQ`, include/linux/blkdev.h).
 const LEAST_REQUESTS: u32 = 4;
 
+/// Read-ahead of volumes: the kernel's for disks that do not rotate, as cloud volumes are. A loop device counts as one that
+/// does, and gets what two of its largest requests have (block/blk-settings.c `blk_apply_bdi_limits`): a scan's reads then fill
+/// the queue of a volume, which all others wait for.
+pub(crate) const CLOUD_READ_AHEAD: Size = Size(128 << 10);
+
 /// Enough for direct I/O on any device.
 const ALIGNMENT: usize = 4096;
 
@@ -131,17 +136,19 @@ impl Device {
     /// Puts a stack on it.
     pub fn stack(&mut self, journal: &Journal, stack: Stack, interrupt: &Interrupt) -> anyhow::Result<()> {
         self.stacked = Stacked::create(journal, stack, &self.name, &self.file, interrupt)?;
+        if let (Some(stacked), Some(_)) = (&self.stacked, &self.volume) {
+            let undo = set_read_ahead(journal, &stacked.name, CLOUD_READ_AHEAD)?;
+            self.queue.insert(0, undo);
+        }
         Ok(())
     }
 
     /// Sets the read-ahead of the device and of what is put on it.
     pub fn read_ahead(&mut self, journal: &Journal, size: Size) -> anyhow::Result<()> {
-        let kib = (size.bytes() >> 10).to_string();
-        let upper = self.stacked.as_ref().map(|stacked| stacked.name.clone());
-        for name in [Some(self.name.clone()), upper].into_iter().flatten() {
-            let file = Path::new("sys/block").join(name).join("queue/read_ahead_kb");
-            self.queue.push(former(journal, &file)?);
-            journal.root().write(&file, &kib)?;
+        let upper = self.stacked.as_ref().map(|stacked| &stacked.name);
+        for name in [Some(&self.name), upper].into_iter().flatten() {
+            // What was changed last is undone first.
+            self.queue.insert(0, set_read_ahead(journal, name, size)?);
         }
         Ok(())
     }
@@ -169,6 +176,13 @@ impl Device {
     }
 }
 
+fn set_read_ahead(journal: &Journal, name: &str, size: Size) -> anyhow::Result<Undo> {
+    let file = Path::new("sys/block").join(name).join("queue/read_ahead_kb");
+    let undo = former(journal, &file)?;
+    journal.root().write(&file, &(size.bytes() >> 10).to_string())?;
+    Ok(undo)
+}
+
 /// Puts a loop device on `file`, past the page cache; returns its name.
 pub(crate) fn attach(file: &Path, arguments: &[&str], interrupt: &Interrupt) -> anyhow::Result<String> {
     let output = tool::run(
@@ -192,7 +206,7 @@ pub(crate) fn queue_of_volume(journal: &Journal, name: &str, depth: u32) -> anyh
         anyhow::Ok(undo)
     };
     // As cloud volumes say: what they have acknowledged is durable, so that the kernel sends no flushes.
-    let mut queue = vec![set("write_cache", "write through")?];
+    let mut queue = vec![set("write_cache", "write through")?, set_read_ahead(journal, name, CLOUD_READ_AHEAD)?];
     // Else more would wait in the queue of the loop device than in that of the volume.
     let depth = depth.max(LEAST_REQUESTS);
     if depth < LOOP_DEPTH {

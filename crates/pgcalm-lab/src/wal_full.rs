@@ -21,7 +21,7 @@ pub const HELP: Help = Help {
     name: "wal-full",
     example: "Example: sudo pgcalm lab run wal-full --kind slot",
     text: "\
-        Archive down, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?\n\n\
+        Archive down or slow, slot forgotten, standby slow: WAL fills its volume; does the guard warn in time, and hold?\n\n\
         For each kind and contestant a new cluster under full load; after 20 s WAL begins to be kept, until a minute \
         before the end. Stock has to end with a PANIC, and is started again with 64 MB more; the guard has to warn in \
         time, in shadow as well, and on it has to hold: even, without a second at zero, at full rate 10 s after the \

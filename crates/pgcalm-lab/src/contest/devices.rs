@@ -14,7 +14,7 @@ use crate::contest::report::{Cap, CapKind};
 use crate::contest::{Options, recycled_wal};
 use crate::contestant::Contestant;
 use crate::control_group::ControlGroup;
-use crate::device::{Device, Kind};
+use crate::device::{CLOUD_READ_AHEAD, Device, Kind};
 use crate::device_files::DeviceFiles;
 use crate::filesystem::{FileSystem, Layout};
 use crate::options::{CapIn, CapWay, DeviceStore, MountOptions, VolumeLayout};
@@ -23,11 +23,6 @@ use crate::stage::Stage;
 use crate::template::Template;
 use crate::volume_process::{VolumeProcess, VolumeReader};
 use crate::{Size, memory, warm};
-
-/// Read-ahead of volumes: the kernel's for disks that do not rotate, as cloud volumes are. A loop device counts as one that
-/// does, and gets what two of its largest requests have (block/blk-settings.c `blk_apply_bdi_limits`): a scan's reads then fill
-/// the queue of a volume, which all others wait for.
-const CLOUD_READ_AHEAD: Size = Size(128 << 10);
 
 /// The devices and what holds for everything on them.
 #[derive(Debug)]
@@ -76,7 +71,7 @@ impl<'a> Devices<'a> {
             let image = files.image(role);
             let mut device = Device::create(journal, &image, size, kind, stage.interrupt)?;
             device.stack(journal, options.stack, stage.interrupt)?;
-            if let Some(size) = options.read_ahead.or(volume.map(|_| CLOUD_READ_AHEAD)) {
+            if let Some(size) = options.read_ahead {
                 device.read_ahead(journal, size)?;
             }
             anyhow::Ok(device)

@@ -75,8 +75,20 @@ const ARCHIVE_DOWN: Trouble = plain(
     wal_kept::archive_down,
 );
 
+const ARCHIVE_SLOW: Trouble = plain(
+    "archive-slow",
+    "archive_command takes a tenth of the WAL that came before, until a minute before the end; WAL is kept",
+    wal_kept::archive_slow,
+);
+
 const SLOT: Trouble =
     plain("slot", "a replication slot that nobody reads, until a minute before the end; WAL is kept", wal_kept::slot);
+
+const LOGICAL_SLOT: Trouble = plain(
+    "logical-slot",
+    "the same with a logical slot, as of a subscription or of change data capture that is away",
+    wal_kept::logical_slot,
+);
 
 const SLOW_STANDBY: Trouble = plain(
     "slow-standby",
@@ -85,10 +97,10 @@ const SLOW_STANDBY: Trouble = plain(
 );
 
 /// Those by which WAL fills its volume.
-pub static WAL_KEPT: [Trouble; 3] = [ARCHIVE_DOWN, SLOT, SLOW_STANDBY];
+pub static WAL_KEPT: [Trouble; 5] = [ARCHIVE_DOWN, ARCHIVE_SLOW, SLOT, LOGICAL_SLOT, SLOW_STANDBY];
 
 /// All that there are.
-pub static TROUBLES: [Trouble; 31] = [
+pub static TROUBLES: [Trouble; 33] = [
     Trouble { at: None, ..plain("none", "nothing, for an axis of a suite", boxed::<Nothing>) },
     plain(
         "base-backup-fast",
@@ -249,7 +261,9 @@ pub static TROUBLES: [Trouble; 31] = [
     },
     plain("cpu-quota", "the server has half a core, to the end", boxed::<cpu_quota::CpuQuota>),
     ARCHIVE_DOWN,
+    ARCHIVE_SLOW,
     SLOT,
+    LOGICAL_SLOT,
     SLOW_STANDBY,
 ];
 

@@ -21,8 +21,11 @@ const RECOVERY: Duration = Duration::from_secs(300);
 /// Between two steps of the slow standby.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What part of the rate before a slow standby comes on at.
-const STANDBY_SHARE: f64 = 0.1;
+/// What part of the rate before a slow standby or a slow archive comes on at.
+const SLOW_SHARE: f64 = 0.1;
+
+/// A segment of WAL, bytes, as the lab's clusters have it.
+const SEGMENT: f64 = (16 << 20) as f64;
 
 const SLOT: &str = "pgcalm_lab";
 
@@ -30,8 +33,16 @@ pub(crate) fn archive_down() -> Box<dyn Play> {
     Box::new(WalKept::by(Keeper::Archive))
 }
 
+pub(crate) fn archive_slow() -> Box<dyn Play> {
+    Box::new(WalKept::by(Keeper::SlowArchive))
+}
+
 pub(crate) fn slot() -> Box<dyn Play> {
     Box::new(WalKept::by(Keeper::Slot))
+}
+
+pub(crate) fn logical_slot() -> Box<dyn Play> {
+    Box::new(WalKept::by(Keeper::LogicalSlot))
 }
 
 pub(crate) fn slow_standby() -> Box<dyn Play> {
@@ -41,7 +52,11 @@ pub(crate) fn slow_standby() -> Box<dyn Play> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeper {
     Archive,
+    /// Takes what comes, but slower than it comes.
+    SlowArchive,
     Slot,
+    /// A slot of a subscription or of change data capture that is away.
+    LogicalSlot,
     /// A slot that comes on as one that a slow standby reads.
     Standby,
 }
@@ -55,7 +70,7 @@ struct WalKept {
     /// When it begins, and the end of WAL then.
     begun: Option<(Instant, u64)>,
     until: Option<Instant>,
-    /// Of the standby, bytes per second.
+    /// Of the standby or the archive where it is slow, bytes per second.
     rate: f64,
     stepped: Option<Instant>,
     ballast: Option<PathBuf>,
@@ -85,13 +100,14 @@ impl WalKept {
 
 impl Play for WalKept {
     fn before_start(&mut self, before: &Before<'_>) -> anyhow::Result<()> {
-        if self.keeper != Keeper::Archive {
-            return Ok(());
-        }
-        // An archive that takes all at once.
+        let settings = match self.keeper {
+            // An archive that takes all at once.
+            Keeper::Archive | Keeper::SlowArchive => "\narchive_mode = on\narchive_command = 'true'\n",
+            Keeper::LogicalSlot => "\nwal_level = logical\n",
+            Keeper::Slot | Keeper::Standby => return Ok(()),
+        };
         let path = before.cluster.join("postgresql.conf");
-        shared_file::append(&path, "\narchive_mode = on\narchive_command = 'true'\n")
-            .with_context(|| format!("write {}", path.display()))
+        shared_file::append(&path, settings).with_context(|| format!("write {}", path.display()))
     }
 
     fn prepare(&mut self, ground: &Ground<'_>) -> anyhow::Result<bool> {
@@ -108,9 +124,16 @@ impl Play for WalKept {
     fn begin(&mut self, ground: &Ground<'_>, left: Duration) -> anyhow::Result<()> {
         let now = Self::end_of_wal(ground)?;
         let loaded = Duration::from_secs(ground.options.load_seconds().into()).saturating_sub(left);
-        self.rate = STANDBY_SHARE * now.saturating_sub(self.start) as f64 / loaded.as_secs_f64().max(1.0);
+        self.rate = SLOW_SHARE * now.saturating_sub(self.start) as f64 / loaded.as_secs_f64().max(1.0);
         match self.keeper {
             Keeper::Archive => Self::archive(ground, "set archive_command = 'false'")?,
+            Keeper::SlowArchive => {
+                let command = format!("sleep {:.2}", SEGMENT / self.rate.max(1.0));
+                Self::archive(ground, &format!("set archive_command = '{command}'"))?;
+            }
+            Keeper::LogicalSlot => {
+                Self::sql(ground, &format!("select pg_create_logical_replication_slot('{SLOT}', 'pgoutput')"))?;
+            }
             Keeper::Slot | Keeper::Standby => {
                 Self::sql(ground, &format!("select pg_create_physical_replication_slot('{SLOT}', true)"))?;
             }
@@ -170,14 +193,15 @@ impl Play for WalKept {
             return Ok(());
         }
         match self.keeper {
-            Keeper::Archive => Self::archive(ground, "reset archive_command"),
-            Keeper::Slot | Keeper::Standby => {
+            Keeper::Archive | Keeper::SlowArchive => Self::archive(ground, "reset archive_command"),
+            Keeper::Slot | Keeper::LogicalSlot | Keeper::Standby => {
                 Self::sql(ground, &format!("select pg_drop_replication_slot('{SLOT}')")).map(|_| ())
             }
         }
     }
 
     fn done(&self) -> Option<String> {
-        (self.keeper == Keeper::Standby).then(|| format!("it came on at {:.1} MiB/s", self.rate / f64::from(1 << 20)))
+        matches!(self.keeper, Keeper::Standby | Keeper::SlowArchive)
+            .then(|| format!("it came on at {:.1} MiB/s", self.rate / f64::from(1 << 20)))
     }
 }

@@ -16,8 +16,9 @@ use pgcalm_host::Failure;
 #[command(mut_args(declared))]
 #[serde(rename_all = "kebab-case")]
 pub struct Options {
-    /// What keeps WAL, separated by commas: archive-down, slot, slow-standby; `pgcalm lab list` tells of them among troubles.
-    #[arg(long, value_name = "LIST", default_value = "archive-down,slot,slow-standby", value_delimiter = ',',
+    /// What keeps WAL, separated by commas: archive-down, archive-slow, slot, logical-slot, slow-standby; `pgcalm lab list` tells
+    /// of them among troubles.
+    #[arg(long, value_name = "LIST", default_value = "archive-down,archive-slow,slot,logical-slot,slow-standby", value_delimiter = ',',
           value_parser = |name: &str| one_of(&WAL_KEPT, "kind", name), hide_possible_values = true)]
     #[serde(serialize_with = "serialize_names")]
     pub kind: Vec<&'static Trouble>,
@@ -100,8 +101,8 @@ mod tests {
         let options: Options = parsed(&["--wal-size", "1GB", "--contestants", "on,stock"]).unwrap();
         options.check().unwrap();
         let kinds: Vec<&str> = options.kind.iter().map(|kind| kind.name).collect();
-        assert_eq!(kinds, ["archive-down", "slot", "slow-standby"]);
-        let contest = options.contest(options.kind[1]);
+        assert_eq!(kinds, ["archive-down", "archive-slow", "slot", "logical-slot", "slow-standby"]);
+        let contest = options.contest(options.kind[2]);
         assert_eq!(contest.troubles().map(|one| one.trouble.name).collect::<Vec<_>>(), ["slot"]);
         let settings = contest.server_settings(contest.contestants[0]);
         assert_eq!((&*settings["max_wal_size"], &*settings["pg_calm_guard.mode"]), ("256MB", "on"));

@@ -55,7 +55,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Case {
-    /// What kept WAL: `archive-down`, `slot` or `slow-standby`.
+    /// What kept WAL: `archive-down`, `archive-slow`, `slot`, `logical-slot` or `slow-standby`.
     pub kind: String,
     /// Who: `stock`, `shadow` or `on`.
     pub contestant: String,
