@@ -406,6 +406,8 @@ is(archive_value('existing_files'), $existing, 'but each file once');
 
 my ($archiver) = map { /^\s*(\d+)/ } grep { /archiver/ }
   `ps --no-headers -o pid,args --ppid @{[ (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] ]}`;
+my @workers = grep { $_ != $archiver } archiving_pids();
+kill 'STOP', @workers;
 set('pg_calm_archive.bandwidth', '1kB');
 ok( wait_for(
 		sub {
@@ -415,6 +417,7 @@ ok( wait_for(
 	'the archiver is copying');
 set('pg_calm_archive.bandwidth', '0');
 ok(archived(), 'without the limit it goes on at once');
+kill 'CONT', @workers;
 
 # --- a worker that hangs in a copy
 

@@ -346,12 +346,16 @@ copy_may_go_on(size_t bytes)
 	if (bytes > 0 && calm_archive_bandwidth > 0)
 	{
 		uint64 until = pg_atomic_read_u64(&shared->paid_until);
-		uint64 cost = (uint64) ((double) bytes * 1e9 / ((double) calm_archive_bandwidth * 1024));
+		double byte = 1e9 / ((double) calm_archive_bandwidth * 1024);
+		uint64 most = (uint64) ((double) Max(bytes, ARCHIVE_PIECE) * byte * calm_archive_workers);
+		uint64 cost = (uint64) ((double) bytes * byte);
 
 		do
 		{
 			now = monotonic_ns();
-			from = Max(until, now > BURST_NS ? now - BURST_NS : 0);
+			/* each process owes a piece at most; more is of a limit that was lower */
+			from = Min(until, now + most);
+			from = Max(from, now > BURST_NS ? now - BURST_NS : 0);
 		} while (!pg_atomic_compare_exchange_u64(&shared->paid_until, &until, from + cost));
 	}
 	for (;;)
@@ -359,18 +363,14 @@ copy_may_go_on(size_t bytes)
 		own_job->beat_ms = monotonic_ms();
 		if (archive_jobs_stopping())
 			return false;
-		/*
-		 * A copy can take an hour.  The archiver's own settings are its loop's (pgarch.c), which
-		 * has to be reached: a limit that was too low is what may be mended.
-		 */
+		/* waits by a limit that was too low end here; the archiver's own is its loop's (pgarch.c) */
 		if (ConfigReloadPending)
 		{
 			if (own_job->owner == ARCHIVE_OWNER_ARCHIVER)
 				return true;
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			if (calm_archive_bandwidth == 0)
-				return true;
+			return true;
 		}
 		now = monotonic_ns();
 		if (now >= from)
