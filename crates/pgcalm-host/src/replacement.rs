@@ -71,6 +71,8 @@ pub fn remove_abandoned(directory: &Path, prefix: &str) {
 pub fn write(path: &Path, temporary: &Path, mode: u32, text: &[u8], durability: Durability) -> io::Result<()> {
     check(path)?;
     let mut replacement = Replacement::create(temporary.to_path_buf(), mode)?;
+    // Without locks, as on some network file systems, it may be taken for abandoned; then it can't be renamed.
+    let _ = replacement.lock();
     replacement.write_all(text)?;
     if durability == Durability::Synced {
         replacement.sync()?;

@@ -16,8 +16,8 @@
 //!
 //! Names are paths below the data directory, which a standby has in common with its primary.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::Path;
+use std::{fs, io, process};
 
 use anyhow::Context;
 use pgcalm_host::replacement::Durability;
@@ -32,6 +32,9 @@ const CHECKSUM: usize = 4;
 
 /// More is no such file: 8 TB of single blocks would take as much.
 const LARGEST: u64 = 2 << 30;
+
+/// Ends its name, before the number of the process, while one is written: two may be at once.
+const UNFINISHED: &str = ".pgcalm-unfinished.";
 
 /// What was cached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,13 +78,14 @@ impl Saved {
     /// Replaces the file as a whole; its size.
     pub fn write(&self, path: &Path) -> anyhow::Result<u64> {
         let bytes = self.encode();
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".new");
         let write = || -> io::Result<()> {
-            if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-                fs::create_dir_all(directory)?;
-            }
-            replacement::write(path, &PathBuf::from(temporary), 0o600, &bytes, Durability::Synced)
+            let named = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            let directory = named.unwrap_or(Path::new("."));
+            fs::create_dir_all(directory)?;
+            let unfinished = format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().to_string_lossy());
+            replacement::remove_abandoned(directory, &unfinished);
+            let temporary = directory.join(format!("{unfinished}{}", process::id()));
+            replacement::write(path, &temporary, 0o600, &bytes, Durability::Synced)
         };
         write().with_context(|| {
             format!("write {}, for which --file may name a place that this user can write to", path.display())
@@ -209,6 +213,8 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_host::replacement::Replacement;
+
     use super::*;
 
     fn saved() -> Saved {
@@ -237,6 +243,25 @@ mod tests {
         let file = CachedFile { path: "base/5/1".to_string(), size: 1 << 30, runs: many };
         assert!(Saved { files: vec![file], ..Saved::default() }.encode().len() < 2100);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    /// The timer's and one by hand, or those of a primary and a standby on one host.
+    #[test]
+    fn a_save_beside_another_leaves_its_file_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1");
+        let of_process = |id: u32| path.with_file_name(format!("1{UNFINISHED}{id}"));
+        let other = Replacement::create(of_process(u32::MAX), 0o600).unwrap();
+        other.lock().unwrap();
+        let killed = of_process(u32::MAX - 1);
+        fs::write(&killed, "a part").unwrap();
+        saved().write(&path).unwrap();
+        assert!(other.path().exists() && !killed.exists());
+        assert_eq!(Saved::read(&path).unwrap(), saved());
+        // Its own name, which nobody else takes.
+        fs::create_dir(of_process(process::id())).unwrap();
+        let error = format!("{:#}", saved().write(&path).unwrap_err());
+        assert!(error.contains("is a directory"), "{error}");
     }
 
     /// The unit of --restore is tried again for ever after any other failure, and saves wait for it.
