@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use anyhow::Context;
+
 /// Where tablespaces are linked to.
 const TABLESPACES: &str = "pg_tblspc";
 
@@ -42,25 +44,41 @@ fn is_number(text: &str) -> bool {
 /// By `relforknumber`.
 pub const FORKS: [&str; 4] = ["", "_fsm", "_vm", "_init"];
 
-/// Calls `take` with the path of each below `data`, in the order of their names. What goes away meanwhile is left out.
+/// Calls `take` with the path of each below `data`, in the order of their names. What is dropped meanwhile is left out; a directory
+/// that can't be read is an error, since a list without it looks whole.
 pub fn for_each(data: &Path, take: &mut dyn FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut directories = vec!["global".to_string()];
-    directories.extend(below(data, "base"));
-    for space in below(data, TABLESPACES) {
-        directories.extend(below(data, &space).iter().flat_map(|version| below(data, version)));
+    directories.extend(below(data, "base", is_number)?);
+    for space in below(data, TABLESPACES, is_number)? {
+        for version in below(data, &space, is_version)? {
+            directories.extend(below(data, &version, is_number)?);
+        }
     }
     for directory in directories {
-        below(data, &directory).iter().filter(|path| is_path(path)).try_for_each(|path| take(path))?;
+        below(data, &directory, is_name)?.iter().try_for_each(|path| take(path))?;
     }
     Ok(())
 }
 
-fn below(data: &Path, directory: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(data.join(directory)).into_iter().flatten().flatten();
-    let mut paths: Vec<String> =
-        entries.filter_map(|entry| Some(format!("{directory}/{}", entry.file_name().to_str()?))).collect();
+/// What `directory` has of such names.
+fn below(data: &Path, directory: &str, is_such: fn(&str) -> bool) -> anyhow::Result<Vec<String>> {
+    let whole = data.join(directory);
+    let list = || -> io::Result<Vec<String>> {
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(&whole)? {
+            let name = entry?.file_name();
+            paths.extend(name.to_str().filter(|name| is_such(name)).map(|name| format!("{directory}/{name}")));
+        }
+        Ok(paths)
+    };
+    // Every data directory has those that are searched first. Of a tablespace that is not mounted, the link is still there.
+    let is_dropped = || directory.contains('/') && whole.symlink_metadata().is_err();
+    let mut paths = match list() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_dropped() => Vec::new(),
+        listed => listed.with_context(|| format!("read {}", whole.display()))?,
+    };
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// Opens one to be looked at or read; its time of access stays what it is.
@@ -117,5 +135,31 @@ mod tests {
         })
         .unwrap();
         assert_eq!(found, ["global/1", "base/5/1", "base/5/2", "pg_tblspc/9/PG_15_2/5/3_vm"]);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_not_taken_for_empty() {
+        let data = tempfile::tempdir().unwrap();
+        let place = |path: &str| data.path().join(path);
+        for directory in ["global", "base", "pg_tblspc"] {
+            fs::create_dir(place(directory)).unwrap();
+        }
+        // Nobody's, and it may be that nobody else may look into it.
+        fs::write(place("base/lost+found"), "").unwrap();
+        let look = || for_each(data.path(), &mut |_| Ok(()));
+        look().unwrap();
+        let refused = |part: &str| {
+            let error = format!("{:#}", look().unwrap_err());
+            assert!(error.contains(part), "{error}");
+        };
+        fs::write(place("base/5"), "").unwrap();
+        refused("base/5: ");
+        fs::remove_file(place("base/5")).unwrap();
+        std::os::unix::fs::symlink("/nonexistent/space", place("pg_tblspc/9")).unwrap();
+        refused("pg_tblspc/9: ");
+        fs::remove_file(place("pg_tblspc/9")).unwrap();
+        look().unwrap();
+        fs::remove_dir(place("base")).unwrap();
+        refused("base: ");
     }
 }
