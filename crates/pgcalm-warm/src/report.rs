@@ -42,6 +42,9 @@ pub struct Saving {
     pub page_cache_bytes: u64,
     /// Bytes that shared buffers have; or why that is not known.
     pub shared_buffers_bytes: Known<u64>,
+    /// The first file that could not be looked at; of such files what an earlier save had stays. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_error: Option<String>,
 }
 
 /// How far reading has come. What was cached is in `already_bytes`, `warmed_bytes`, `changed_bytes`, or still cold.

@@ -72,7 +72,7 @@ pub fn restore(
         wanted_bytes: saved.bytes(),
         ..Restoring::default()
     };
-    let sizes = sizes(data, &saved, &mut report)?;
+    let sizes = sizes(data, &saved, &mut report);
     let mut extents = Vec::new();
     for (number, (cached, size)) in saved.files.iter().zip(&sizes).enumerate() {
         extent::of_file(number, *size, &cached.runs, worth, &mut extents);
@@ -153,9 +153,15 @@ impl<'t> Reader<'_, 't> {
         let mut open: Option<(usize, File)> = None;
         while let Some(extent) = self.take() {
             let path = self.data.join(&self.saved.files[extent.file].path);
-            let failed = || format!("read {}", path.display());
+            let failed = |error: io::Error| format!("read {}: {error}", path.display());
             if open.as_ref().is_none_or(|(number, _)| *number != extent.file) {
-                open = open_file(&path).with_context(failed)?.map(|file| (extent.file, file));
+                open = match open_file(&path) {
+                    Ok(file) => file.map(|file| (extent.file, file)),
+                    Err(error) => {
+                        self.failed(0, failed(error));
+                        continue;
+                    }
+                };
             }
             let Some((_, file)) = &open else {
                 let mut turns = self.turns();
@@ -163,14 +169,20 @@ impl<'t> Reader<'_, 't> {
                 turns.reading -= 1;
                 continue;
             };
-            let cached = residency::cached(file, extent.start..extent.start + extent.length).with_context(failed)?;
+            let cached = match residency::cached(file, extent.start..extent.start + extent.length) {
+                Ok(cached) => cached,
+                Err(error) => {
+                    self.failed(0, failed(error));
+                    continue;
+                }
+            };
             let blocks = Blocks::of(&extent, &self.saved.files[extent.file].runs, &cached);
             let Some(beside) = self.reserve(&extent, &blocks)? else { continue };
             let before = Instant::now();
             let read = match read(file, &extent, &mut buffer) {
                 Ok(read) => read,
                 Err(error) => {
-                    self.failed(&blocks, format!("{}: {error}", failed()));
+                    self.failed(blocks.missing, failed(error));
                     continue;
                 }
             };
@@ -235,11 +247,11 @@ impl<'t> Reader<'_, 't> {
         Ok(Some(turns.reading))
     }
 
-    /// A bad block keeps nobody from the others.
-    fn failed(&self, blocks: &Blocks, why: String) {
+    /// A bad block, or a bad file, keeps nobody from the others. Of it, `counted` bytes were taken to be read.
+    fn failed(&self, counted: u64, why: String) {
         let mut turns = self.turns();
         turns.reading -= 1;
-        turns.report.warmed_bytes -= blocks.missing;
+        turns.report.warmed_bytes -= counted;
         turns.report.read_error.get_or_insert(why);
     }
 
@@ -285,14 +297,14 @@ fn time(bytes: u64, rate: f64) -> Duration {
 }
 
 /// What the files have now; 0 of one that is gone. Tells how they have changed.
-fn sizes(data: &Path, saved: &Saved, report: &mut Restoring) -> anyhow::Result<Vec<u64>> {
+fn sizes(data: &Path, saved: &Saved, report: &mut Restoring) -> Vec<u64> {
     let mut sizes = Vec::new();
     for file in &saved.files {
-        let path = data.join(&file.path);
-        let size = match path.symlink_metadata() {
-            Ok(metadata) => metadata.len(),
+        let size = match data.join(&file.path).symlink_metadata() {
+            Ok(metadata) if metadata.is_file() => metadata.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(error).with_context(|| format!("look at {}", path.display())),
+            // Whoever opens it tells what it is.
+            _ => file.size,
         };
         let bytes = |size| {
             let lengths = file.runs.iter().map(|run| run.bytes(size)).map(|range| range.end - range.start);
@@ -308,7 +320,7 @@ fn sizes(data: &Path, saved: &Saved, report: &mut Restoring) -> anyhow::Result<V
         report.files += 1;
         sizes.push(size);
     }
-    Ok(sizes)
+    sizes
 }
 
 /// Reads it; how much of it there was. It is asked for as a whole before, since with a read-ahead of 0 the kernel would read page by page
@@ -393,7 +405,40 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use crate::saved::CachedFile;
+
     use super::*;
+
+    #[test]
+    fn a_file_that_can_not_be_opened_keeps_nobody_from_the_others() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir_all(data.path().join("base/5")).unwrap();
+        let [moved, there] = ["base/5/1", "base/5/2"].map(|path| (path, data.path().join(path)));
+        std::os::unix::fs::symlink("/nonexistent/1", moved.1).unwrap();
+        fs::write(there.1, [1; BLOCK as usize]).unwrap();
+        let file = |path: &str| CachedFile {
+            path: path.to_string(),
+            size: BLOCK,
+            runs: vec![Run { start: 0, length: 1, heat: 1 }],
+        };
+        let list = data.path().join("list");
+        Saved { files: vec![file(moved.0), file(there.0)], ..Saved::default() }.write(&list).unwrap();
+        let restoring = restore(
+            &HostRoot::default(),
+            data.path(),
+            0,
+            &list,
+            &Options::default(),
+            &|| false,
+            &mut |_: &Restoring| {},
+        )
+        .unwrap();
+        assert!(restoring.read_error.as_ref().is_some_and(|why| why.contains(moved.0)), "{restoring:?}");
+        assert_eq!(restoring.already_bytes + restoring.warmed_bytes, BLOCK, "{restoring:?}");
+        assert_eq!((restoring.cold_bytes(), restoring.changed_bytes), (BLOCK, 0), "{restoring:?}");
+    }
 
     #[test]
     fn what_is_cached_by_now_and_gaps_are_not_missing() {

@@ -37,6 +37,7 @@ fn saved(saving: &Saving, time: &str) -> Document {
     if let Some(why) = saving.shared_buffers_bytes.unknown() {
         document.readings.push(format!("Only the page cache is known, not {why}"));
     }
+    document.readings.extend(saving.read_error.clone());
     document
 }
 
