@@ -26,7 +26,9 @@ pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
     let file = args.file.clone().unwrap_or_else(|| cluster.default_file());
     if args.save {
         let saving = save::save(cluster, &file, &|| stop.is_set())?;
-        return show(args, &Report::Saving(saving));
+        let error = saving.read_error.clone();
+        show(args, &Report::Saving(saving))?;
+        return ended(error);
     }
     let options = Options {
         limit: args.limit.map(pgcalm_lab::Size::bytes),
@@ -47,12 +49,17 @@ pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
     };
     let Cluster { data, system_identifier, .. } = cluster;
     let restoring = restore::restore(&root, &data, system_identifier, &file, &options, &|| stop.is_set(), &mut tell)?;
-    let end = restoring.end;
+    let (end, error) = (restoring.end, restoring.read_error.clone());
     show(args, &Report::Restoring(restoring))?;
     match end {
         End::Interrupted => Err(Failure::Interrupted("what was read stays in the page cache").into()),
-        _ => Ok(()),
+        _ => ended(error),
     }
+}
+
+/// A restore with an error is tried again by its unit, before a save is to take its place.
+fn ended(error: Option<String>) -> anyhow::Result<()> {
+    error.map_or(Ok(()), |error| Err(anyhow::Error::msg(error)))
 }
 
 fn show(args: &WarmArgs, report: &Report) -> anyhow::Result<()> {

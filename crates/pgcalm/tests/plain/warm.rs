@@ -246,6 +246,28 @@ fn what_can_not_be_done_is_one_line() {
     refused(command, 3, &["of another cluster", "on the server's host"]);
 }
 
+/// Its unit tries again what could not be read.
+#[test]
+fn a_file_that_can_not_be_read_is_a_failure_in_the_end() {
+    let Some(mut warm) = Warm::start() else { return };
+    warm.drop_caches();
+    warm.read(0, 0..1000);
+    warm.read(1, 0..1000);
+    warm.save(&["--data-directory", warm.data()]);
+    warm.server.stop();
+    warm.drop_caches();
+    let table = &warm.tables[0];
+    fs::rename(table, warm.server.directory().join("moved")).unwrap();
+    std::os::unix::fs::symlink(warm.server.directory().join("moved"), table).unwrap();
+    let name = table.display().to_string();
+    let (restoring, output) = warm.restore(&[]);
+    assert!(restoring.read_error.is_some_and(|why| why.contains(&name)), "{output:?}");
+    assert!(output.status.code() == Some(1) && String::from_utf8_lossy(&output.stderr).contains(&name), "{output:?}");
+    assert!(cached(&warm.tables[1]) > 900);
+    let output = warm.command(&["--save", "--data-directory", warm.data(), "--file", &warm.file()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
 #[test]
 fn a_signal_ends_it_between_two_reads() {
     let Some(warm) = Warm::start() else { return };
