@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::block_device::BlockDevice;
 use crate::cgroup::{Hierarchy, Version};
 use crate::{HostRoot, Result, Unknown};
 
@@ -91,6 +92,21 @@ pub fn limits(root: &HostRoot, hierarchy: &Hierarchy, group: &Path, number: &str
     (found, unknown)
 }
 
+/// The limits that process `pid` (`self` for this process) feels on the disks that I/O to `device` passes through, and why there
+/// may be others.
+pub fn felt_by(root: &HostRoot, pid: &str, device: &BlockDevice) -> Result<(Vec<Limit>, Vec<Unknown>)> {
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok((found, unknown)) };
+    let Some(group) = hierarchy.group_of(root, pid)? else { return Ok((found, unknown)) };
+    for disk in device.disks() {
+        let (limits, why) = limits(root, &hierarchy, &group, &disk.number);
+        found.extend(limits);
+        unknown.extend(why);
+    }
+    found.retain(|limit| limit.is_felt(&hierarchy, &group));
+    Ok((found, unknown))
+}
+
 /// All limits that are set on the group of `directory` itself, with the number (`MAJ:MIN`) of their device.
 pub fn of_group(root: &HostRoot, version: Version, directory: &Path) -> Result<Vec<(String, Limit)>> {
     let mut found = Vec::new();
@@ -153,7 +169,27 @@ fn v2_value(text: &str, number: &str, kind: Kind) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block_device::Disk;
     use crate::fake::FakeHost;
+
+    /// systemd sets them on the disk below, whatever stands on it.
+    #[test]
+    fn limits_of_the_disk_below_a_mapped_device_are_felt() {
+        let root = FakeHost::default();
+        let mounts = "1 0 0:1 / / rw - tmpfs tmpfs rw\n2 1 0:35 / /cg rw - cgroup2 cgroup rw\n";
+        root.put("proc/self/mountinfo", mounts);
+        root.put("proc/7/cgroup", "0::/a\n");
+        root.put("cg/cgroup.controllers", "cpu io\n");
+        root.put("cg/a/io.max", "8:0 rbps=max wbps=max riops=max wiops=800\n");
+        let device = |name: &str, number: &str, slaves| {
+            let disk = Disk { name: name.to_string(), number: number.to_string() };
+            BlockDevice { name: disk.name.clone(), number: disk.number.clone(), disk, slaves }
+        };
+        let mapped = device("dm-0", "253:0", vec![device("sda", "8:0", Vec::new())]);
+        let (found, unknown) = felt_by(&root, "7", &mapped).unwrap();
+        assert_eq!(tightest(&found, Kind::WriteIops).map(|limit| limit.value), Some(800));
+        assert_eq!(unknown, []);
+    }
 
     #[test]
     fn v1_limits_of_own_group_and_root_are_found_and_the_smaller_is_felt() {

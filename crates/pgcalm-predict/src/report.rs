@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// [`Device::caps_source`] of caps that were given by options.
 pub(crate) const OPTIONS: &str = "options";
 
+/// The same of caps that there may be: the reason follows.
+pub(crate) const NOT_KNOWN: &str = "not known";
+
 /// What pg_calm would gain on a server: the document written by `pgcalm predict --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

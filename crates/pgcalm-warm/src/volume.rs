@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pgcalm_host::block_device::DeviceStat;
-use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::block_device::{BlockDevice, DeviceStat};
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{HostRoot, Unknown, block_device, file_system, mounts, throttle};
 
@@ -24,9 +23,9 @@ pub struct Volume {
 impl Volume {
     /// That of `data`.
     pub fn below(root: &HostRoot, data: &Path) -> Self {
-        let found = disk(root, data);
-        let caps = found.as_ref().map(|(_, number)| caps(root, number)).unwrap_or_default();
-        let mut volume = Self { root: root.clone(), disk: found.map(|(name, _)| name), caps, last: None };
+        let found = device(root, data);
+        let caps = found.as_ref().map(|device| caps(root, device)).unwrap_or_default();
+        let mut volume = Self { root: root.clone(), disk: found.map(|device| device.disk.name), caps, last: None };
         volume.last = volume.read();
         volume
     }
@@ -58,24 +57,18 @@ fn others(then: &DeviceStat, now: &DeviceStat, own: u64, seconds: f64) -> Others
     }
 }
 
-/// Name and number.
-fn disk(root: &HostRoot, data: &Path) -> Result<(String, String), Unknown> {
+fn device(root: &HostRoot, data: &Path) -> Result<BlockDevice, Unknown> {
     let unknown = || Unknown::new(format!("which disk {} is on", data.display()));
     let data = data.canonicalize().map_err(|_| unknown())?;
     let mounts = mounts::read(root)?;
     let mount = mounts::containing(&mounts, &data).ok_or_else(unknown)?;
     let below = file_system::below(root, mount.clone(), &data);
     let device = below.device.as_ref().map_err(Clone::clone)?.as_ref().ok_or_else(unknown)?;
-    Ok((device.disk.name.clone(), device.disk.number.clone()))
+    Ok(device.clone())
 }
 
-fn caps(root: &HostRoot, number: &str) -> Caps {
-    let limits = || {
-        let hierarchy = Hierarchy::of_block_io(root).ok()??;
-        let group = hierarchy.group_of(root, "self").ok()??;
-        Some(throttle::limits(root, &hierarchy, &group, number).0)
-    };
-    let limits = limits().unwrap_or_default();
+fn caps(root: &HostRoot, device: &BlockDevice) -> Caps {
+    let (limits, _) = throttle::felt_by(root, "self", device).unwrap_or_default();
     let cap = |kind| throttle::tightest(&limits, kind).map(|limit| limit.value as f64);
     Caps { operations: cap(Kind::ReadIops), bytes: cap(Kind::ReadBps) }
 }
@@ -83,6 +76,23 @@ fn caps(root: &HostRoot, number: &str) -> Caps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgcalm_host::block_device::Disk;
+    use pgcalm_host::fake::FakeHost;
+
+    /// On v1 a group feels its own alone.
+    #[test]
+    fn the_cap_is_the_one_that_is_felt() {
+        let root = FakeHost::default();
+        let mounts = "1 0 0:1 / / rw - tmpfs tmpfs rw\n2 1 0:35 / /cg rw - cgroup cgroup rw,blkio\n";
+        root.put("proc/self/mountinfo", mounts);
+        root.put("proc/self/cgroup", "7:blkio:/a/b\n");
+        for (group, text) in [("cg/a", "8:0 100\n"), ("cg/a/b", "8:0 900\n")] {
+            root.put(format!("{group}/{}", Kind::ReadIops.v1_file()), text);
+        }
+        let disk = Disk { name: "sda".to_string(), number: "8:0".to_string() };
+        let device = BlockDevice { name: "sda1".to_string(), number: "8:1".to_string(), disk, slaves: Vec::new() };
+        assert_eq!(caps(&root, &device), Caps { operations: Some(900.0), bytes: None });
+    }
 
     #[test]
     fn our_own_reads_are_not_others() {

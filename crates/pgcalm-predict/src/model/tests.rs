@@ -114,6 +114,19 @@ fn the_verdict_says_why_not() {
 }
 
 #[test]
+fn caps_that_can_not_be_seen_are_not_taken_for_none() {
+    let mut observation = observation();
+    (observation.device.write_iops, observation.device.write_bytes_per_s) = (None, None);
+    observation.device.caps_source = "not known: the limits of groups above /cg".into();
+    let prediction = predict(observation);
+    assert_eq!(prediction.helps, None);
+    assert!(prediction.reason.contains("groups above /cg"), "{}", prediction.reason);
+    // The count is there.
+    let text = crate::report::text::render(&prediction);
+    assert!(!text.contains("load pg_calm"), "{text}");
+}
+
+#[test]
 fn a_server_without_transactions_or_caps_has_figures_all_the_same() {
     let mut observation = observation();
     (observation.tps, observation.unhindered_tps) = (0.0, 0.0);

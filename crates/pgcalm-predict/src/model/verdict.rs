@@ -4,7 +4,7 @@ use pgcalm_render::number::percent;
 
 use super::use_of::{Caps, Used};
 use crate::checkpoint;
-use crate::report::{OPTIONS, Observation, Outlook};
+use crate::report::{NOT_KNOWN, OPTIONS, Observation, Outlook};
 
 /// Use of a cap below which nothing waits for the device.
 const IDLE: f64 = 0.5;
@@ -24,6 +24,10 @@ pub(super) fn verdict(
 ) -> (Option<bool>, String) {
     let no = |reason: String| (Some(false), reason);
     let takes = caps.writes.operations;
+    let source = &observation.device.caps_source;
+    if takes.is_infinite() && source.starts_with(NOT_KNOWN) {
+        return (None, format!("what caps the device is {source}; or give --iops and --bandwidth"));
+    }
     if takes.is_infinite() && caps.writes.bytes.is_infinite() {
         return no(
             "nothing caps the device, as far as can be seen; if it is a cloud volume, give --iops and --bandwidth"

@@ -1,14 +1,13 @@
 //! What the host tells: the device below the data directory and its caps.
 
-use pgcalm_host::block_device::{DeviceStat, Disk};
-use pgcalm_host::cgroup::Hierarchy;
+use pgcalm_host::block_device::{BlockDevice, DeviceStat};
 use pgcalm_host::instance::{Instance, Role};
-use pgcalm_host::throttle::{Kind, Limit};
-use pgcalm_host::{HostRoot, Unknown, block_device, instance, process, throttle};
+use pgcalm_host::throttle::Kind;
+use pgcalm_host::{HostRoot, block_device, instance, process, throttle};
 use pgcalm_postgres::Client;
 
 use crate::observe::shadow::ModuleCaps;
-use crate::report::Device;
+use crate::report::{Device, NOT_KNOWN};
 
 /// The device of the data directory with the caps that the module has found, or else those of the server's control groups; and whether
 /// WAL is on it, too.
@@ -24,7 +23,7 @@ pub(super) fn device(
         write_bytes_per_s: None,
         all_iops: None,
         all_bytes_per_s: None,
-        caps_source: "no cap found".to_string(),
+        caps_source: format!("{NOT_KNOWN}: the device of the data directory can't be seen from here"),
         counted: false,
         operations_per_s: 0.0,
         mib_per_s: 0.0,
@@ -32,25 +31,25 @@ pub(super) fn device(
         read_mib_per_s: 0.0,
         wal_writes_per_s: 0.0,
     };
-    let on = |role| instance.and_then(|instance| on_disk(instance, role));
-    if let (Some(instance), Some(disk)) = (instance, on(Role::Data)) {
-        device.name = disk.name.clone();
-        has_wal = on(Role::Wal).is_some_and(|wal| wal.name == disk.name);
+    let on = |role| instance.and_then(|instance| below(instance, role));
+    if let (Some(instance), Some(found)) = (instance, on(Role::Data)) {
+        device.name = found.disk.name.clone();
+        has_wal = on(Role::Wal).is_some_and(|wal| wal.disk == found.disk);
         let pid = instance.postmaster.pid.to_string();
-        match limits(root, &pid, &disk.number) {
+        match throttle::felt_by(root, &pid, found) {
             Ok((limits, unknown)) => {
                 let cap = |kind| throttle::tightest(&limits, kind);
                 let value = |kind| cap(kind).map(|limit| limit.value as f64);
                 device.write_iops = value(Kind::WriteIops);
                 device.write_bytes_per_s = value(Kind::WriteBps);
                 let found = cap(Kind::WriteIops).or_else(|| cap(Kind::WriteBps));
-                if let Some(limit) = found {
-                    device.caps_source = limit.file.display().to_string();
-                } else if let Some(why) = unknown.first() {
-                    device.caps_source = format!("not known: {why}");
-                }
+                device.caps_source = match (found, unknown.first()) {
+                    (Some(limit), _) => limit.file.display().to_string(),
+                    (None, Some(why)) => format!("{NOT_KNOWN}: {why}"),
+                    (None, None) => "no cap found".to_string(),
+                };
             }
-            Err(error) => device.caps_source = format!("not known: {error}"),
+            Err(error) => device.caps_source = format!("{NOT_KNOWN}: {error}"),
         }
     }
     if let Some(module) = module {
@@ -63,15 +62,6 @@ pub(super) fn device(
     Ok((device, has_wal))
 }
 
-/// The limits of process `pid` on disk `number`, and why there may be others.
-fn limits(root: &HostRoot, pid: &str, number: &str) -> pgcalm_host::Result<(Vec<Limit>, Vec<Unknown>)> {
-    let Some(hierarchy) = Hierarchy::of_block_io(root)? else { return Ok(Default::default()) };
-    let Some(group) = hierarchy.group_of(root, pid)? else { return Ok(Default::default()) };
-    let (mut limits, unknown) = throttle::limits(root, &hierarchy, &group, number);
-    limits.retain(|limit| limit.is_felt(&hierarchy, &group));
-    Ok((limits, unknown))
-}
-
 /// The instance of this host that serves a session: another may have its data directory by name, as in containers.
 pub(super) fn instance(root: &HostRoot, client: &mut Client) -> anyhow::Result<Option<Instance>> {
     let backend = client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0);
@@ -80,9 +70,8 @@ pub(super) fn instance(root: &HostRoot, client: &mut Client) -> anyhow::Result<O
     Ok(found.into_iter().find(|instance| instance::serves(root, &table, instance.postmaster.pid, backend)))
 }
 
-fn on_disk(instance: &Instance, role: Role) -> Option<&Disk> {
-    let place = instance.places.iter().find(|place| place.role == role)?;
-    Some(&place.device.there()?.disk)
+fn below(instance: &Instance, role: Role) -> Option<&BlockDevice> {
+    instance.places.iter().find(|place| place.role == role)?.device.there()
 }
 
 /// Cumulative counters of the device; none if they can't be seen, or are off.

@@ -66,7 +66,7 @@ pub fn render(prediction: &Prediction) -> String {
     section.text("").table(table);
     section.note("sustainable TPS is linear, what the caps leave by what a transaction costs now: an upper bound");
     section.text(verdict(prediction));
-    if prediction.helps.is_none() {
+    if prediction.helps.is_none() && prediction.pg_calm.is_none() {
         section.text("load pg_calm in shadow mode (pg_calm.mode = shadow) to count what it would write");
     }
     for caution in &prediction.cautions {
