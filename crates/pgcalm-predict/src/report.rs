@@ -24,7 +24,7 @@ pub struct Prediction {
     /// With pg_calm, by what the module has counted in shadow mode; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pg_calm: Option<Outlook>,
-    /// Whether pg_calm is worth loading here; absent if that can't be told without its count.
+    /// Whether pg_calm is worth loading here; absent if that can't be told, as without its count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helps: Option<bool>,
     /// Why, in one sentence.
@@ -136,6 +136,9 @@ pub struct Device {
     /// Writes of WAL per second, without their flushes; 0 if it is on another device, or if that can't be seen.
     #[serde(default)]
     pub wal_writes_per_s: f64,
+    /// Whether WAL is written to it that no server counts: what a standby receives, before PostgreSQL 18.
+    #[serde(default)]
+    pub wal_is_uncounted: bool,
 }
 
 /// What the module has counted, per second, in `pg_calm_status`: what it wrote, or in shadow mode what it would have.

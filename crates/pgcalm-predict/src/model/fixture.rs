@@ -33,6 +33,7 @@ pub(crate) fn observation() -> Observation {
             reads_per_s: 0.0,
             read_mib_per_s: 0.0,
             wal_writes_per_s: 0.0,
+            wal_is_uncounted: false,
         },
         shadow: Some(Counted {
             device_operations_per_s: 100.0,

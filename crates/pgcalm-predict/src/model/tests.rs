@@ -113,6 +113,17 @@ fn the_verdict_says_why_not() {
     );
 }
 
+/// Its writes would be taken for those of data files, which pg_calm would save.
+#[test]
+fn wal_that_nothing_counts_leaves_it_open() {
+    let mut observation = observation();
+    observation.device.wal_is_uncounted = true;
+    assert_eq!(predict(observation.clone()).helps, None);
+    // With all that the device does, it is idle.
+    observation.device.write_iops = Some(50_000.0);
+    assert_eq!(predict(observation).helps, Some(false));
+}
+
 #[test]
 fn caps_that_can_not_be_seen_are_not_taken_for_none() {
     let mut observation = observation();

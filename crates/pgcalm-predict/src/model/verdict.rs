@@ -15,7 +15,7 @@ const GAIN: f64 = 1.1;
 /// Pages per second below which there is nothing to merge.
 const FEW: f64 = 1.0;
 
-/// Whether it helps, None if that can't be told without its count; and why.
+/// Whether it helps, None if that can't be told; and why.
 pub(super) fn verdict(
     observation: &Observation,
     caps: &Caps,
@@ -45,6 +45,11 @@ pub(super) fn verdict(
             "the device is far from its caps in the mean: stock needs {:.0} of its {takes:.0} operations per second",
             stock.device_operations_per_s
         ));
+    }
+    if observation.device.wal_is_uncounted {
+        let reason =
+            "what stock writes is told with the WAL that the standby receives, which PostgreSQL counts from 18 on";
+        return (None, reason.to_string());
     }
     let Some((pg_calm, used)) = calm else {
         let limits = if stock.bound_by == "server" { "is not what limits in the mean" } else { "is what limits" };

@@ -30,6 +30,7 @@ pub(super) fn device(
         reads_per_s: 0.0,
         read_mib_per_s: 0.0,
         wal_writes_per_s: 0.0,
+        wal_is_uncounted: false,
     };
     let on = |role| instance.and_then(|instance| below(instance, role));
     if let (Some(instance), Some(found)) = (instance, on(Role::Data)) {

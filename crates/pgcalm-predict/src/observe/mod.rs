@@ -8,7 +8,7 @@ mod shadow;
 use std::time::{Duration, Instant};
 
 use pgcalm_host::HostRoot;
-use pgcalm_postgres::Client;
+use pgcalm_postgres::{Client, Version};
 
 use crate::observe::host::Counters;
 use crate::observe::rates::Rates;
@@ -96,6 +96,7 @@ pub fn observe(
     }
     let seconds = started.elapsed().as_secs_f64();
     let last = Statistics::read(client)?;
+    last.check_since(&first)?;
     let written = last.since(&first);
     Counters::read(root, &device.name).tell(&counters, seconds, &mut device);
     if let Some(Reads::PerSecond(reads)) = options.reads {
@@ -104,6 +105,7 @@ pub fn observe(
     }
     if has_wal {
         device.wal_writes_per_s = written.wal_writes / seconds;
+        device.wal_is_uncounted = last.in_recovery && Version::read(client)?.major() < 18;
     }
     let shadow = match &first_shadow {
         Some(first) => Some(ModuleCounters::read(client)?.since(first, seconds)),

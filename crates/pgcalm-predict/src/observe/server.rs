@@ -68,8 +68,10 @@ pub struct Statistics {
     pub backend_pages: f64,
     /// Writes of WAL.
     pub wal_writes: f64,
-    /// Position of WAL; 0 in recovery.
+    /// Position of WAL, written or received.
     pub wal_bytes: f64,
+    /// Whether it is a standby, or recovers from a backup.
+    pub in_recovery: bool,
     /// Checkpoints and restartpoints that were begun, whoever asked for them.
     pub checkpoints: f64,
 }
@@ -82,9 +84,12 @@ impl Statistics {
             .query_one(
                 &format!(
                     "select (select sum(xact_commit + xact_rollback) from pg_stat_database)::float8 as transactions,
-                            b.*, w.wal_writes::float8,
-                            case when pg_is_in_recovery() then 0
-                                 else pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') end::float8 as position
+                            b.*, w.wal_writes::float8, pg_is_in_recovery() as in_recovery,
+                            pg_wal_lsn_diff(
+                                case when pg_is_in_recovery()
+                                     then coalesce(greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()), '0/0')
+                                     else pg_current_wal_insert_lsn() end,
+                                '0/0')::float8 as position
                      from {} b, {} w",
                     version.writes(),
                     version.wal()
@@ -101,7 +106,16 @@ impl Statistics {
             checkpoints: (writes.checkpoints_timed + writes.checkpoints_requested) as f64,
             wal_writes: row.get("wal_writes"),
             wal_bytes: row.get("position"),
+            in_recovery: row.get("in_recovery"),
         })
+    }
+
+    /// Whether what was added since `earlier` is of one kind: a primary's, or a standby's.
+    pub(super) fn check_since(&self, earlier: &Self) -> anyhow::Result<()> {
+        if self.in_recovery != earlier.in_recovery {
+            anyhow::bail!("the server was promoted while it was looked at: look at it again");
+        }
+        Ok(())
     }
 
     /// What was added since `earlier`; nothing where statistics were reset.
@@ -114,7 +128,21 @@ impl Statistics {
             backend_pages: added(self.backend_pages, earlier.backend_pages),
             wal_writes: added(self.wal_writes, earlier.wal_writes),
             wal_bytes: added(self.wal_bytes, earlier.wal_bytes),
+            in_recovery: self.in_recovery,
             checkpoints: added(self.checkpoints, earlier.checkpoints),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_standby_and_a_primary_have_written_is_not_taken_together() {
+        let standby = Statistics { in_recovery: true, ..Statistics::default() };
+        assert!(standby.check_since(&standby).is_ok());
+        let error = Statistics::default().check_since(&standby).unwrap_err().to_string();
+        assert!(error.contains("promoted"), "{error}");
     }
 }

@@ -48,6 +48,7 @@ fn prediction(helps: Option<bool>) -> Prediction {
                 reads_per_s: 120.0,
                 read_mib_per_s: 1.0,
                 wal_writes_per_s: 900.0,
+                wal_is_uncounted: false,
             },
             shadow: None,
         },
