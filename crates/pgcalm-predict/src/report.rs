@@ -68,6 +68,10 @@ pub struct Observation {
     pub backend_pages_per_s: f64,
     /// Bytes of WAL per second.
     pub wal_bytes_per_s: f64,
+    /// Whether some pages may not have been told: from PostgreSQL 17 on by transactions that were open when it began or ended, and by
+    /// recovery.
+    #[serde(default)]
+    pub writes_are_late: bool,
     /// Settings of the server.
     pub settings: Settings,
     /// The device below the data directory.

@@ -13,6 +13,7 @@ pub(crate) fn observation() -> Observation {
         background_writer_pages_per_s: 0.0,
         backend_pages_per_s: 300.0,
         wal_bytes_per_s: 1.0,
+        writes_are_late: false,
         settings: Settings {
             checkpoint_timeout_s: 1000.0,
             checkpoint_completion_target: 0.9,

@@ -113,6 +113,25 @@ fn the_verdict_says_why_not() {
     );
 }
 
+#[test]
+fn pages_that_are_not_told_yet_leave_a_no_by_pages_open() {
+    let late = |change: fn(&mut Observation)| {
+        let mut changed = observation();
+        changed.writes_are_late = true;
+        change(&mut changed);
+        predict(changed)
+    };
+    for prediction in [
+        late(|o| (o.checkpointer_pages_per_s, o.backend_pages_per_s) = (0.0, 0.5)),
+        late(|o| o.shadow.as_mut().unwrap().device_operations_per_s = 490.0),
+    ] {
+        assert_eq!(prediction.helps, None, "{}", prediction.reason);
+        assert!(prediction.reason.contains("open transactions"), "{}", prediction.reason);
+    }
+    assert_eq!(late(|_| {}).helps, Some(true));
+    assert_eq!(late(|o| o.device.write_iops = None).helps, Some(false));
+}
+
 /// Its writes would be taken for those of data files, which pg_calm would save.
 #[test]
 fn wal_that_nothing_counts_leaves_it_open() {

@@ -23,6 +23,11 @@ pub(super) fn verdict(
     calm: Option<&(Outlook, Used)>,
 ) -> (Option<bool>, String) {
     let no = |reason: String| (Some(false), reason);
+    // With more pages it might help.
+    let by_pages = |reason: String| match observation.writes_are_late {
+        true => (None, format!("{reason}; open transactions, or recovery, have yet to tell what they wrote")),
+        false => no(reason),
+    };
     let takes = caps.writes.operations;
     let source = &observation.device.caps_source;
     if takes.is_infinite() && source.starts_with(NOT_KNOWN) {
@@ -38,7 +43,7 @@ pub(super) fn verdict(
         return no("the device's operations are not capped, and pg_calm saves nothing else".into());
     }
     if observation.pages_per_s() < FEW {
-        return no("hardly any page of a data file was written while the server was looked at".into());
+        return by_pages("hardly any page of a data file was written while the server was looked at".into());
     }
     if now.most() < IDLE {
         return no(format!(
@@ -77,7 +82,7 @@ pub(super) fn verdict(
     if !observation.settings.full_page_writes || !observation.settings.bridge {
         return no("with full_page_writes or pg_calm.bridge off no gaps are bridged".into());
     }
-    no(format!(
+    by_pages(format!(
         "it saves too little: {less:.0} operations and {:.1} MiB per second instead of {more:.0} and {:.1}, of {takes:.0} \
          operations that the device takes",
         pg_calm.device_mib_per_s, stock.device_mib_per_s

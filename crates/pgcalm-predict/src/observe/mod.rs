@@ -7,8 +7,9 @@ mod shadow;
 
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use pgcalm_host::HostRoot;
-use pgcalm_postgres::{Client, Version};
+use pgcalm_postgres::{Client, Version, Writes};
 
 use crate::observe::host::Counters;
 use crate::observe::rates::Rates;
@@ -78,6 +79,8 @@ pub fn observe(
     let (mut device, has_wal) = host::device(root, instance.as_ref(), in_shadow.as_ref())?;
     options.limit(&mut device);
 
+    let version = Version::read(client)?;
+    let were_late = are_late(client, version)?;
     let mut rates = Rates::default();
     let first = Statistics::read(client)?;
     let first_shadow = in_shadow.is_some().then(|| ModuleCounters::read(client)).transpose()?;
@@ -105,7 +108,7 @@ pub fn observe(
     }
     if has_wal {
         device.wal_writes_per_s = written.wal_writes / seconds;
-        device.wal_is_uncounted = last.in_recovery && Version::read(client)?.major() < 18;
+        device.wal_is_uncounted = last.in_recovery && version.major() < 18;
     }
     let shadow = match &first_shadow {
         Some(first) => Some(ModuleCounters::read(client)?.since(first, seconds)),
@@ -120,10 +123,15 @@ pub fn observe(
         background_writer_pages_per_s: written.background_writer_pages / seconds,
         backend_pages_per_s: written.backend_pages / seconds,
         wal_bytes_per_s: written.wal_bytes / seconds,
+        writes_are_late: are_late(client, version)? || were_late,
         settings,
         device,
         shadow,
     })
+}
+
+fn are_late(client: &mut Client, version: Version) -> anyhow::Result<bool> {
+    Writes::are_late(client, version).context("look for open transactions")
 }
 
 #[cfg(test)]

@@ -110,10 +110,21 @@ impl Statistics {
         })
     }
 
-    /// Whether what was added since `earlier` is of one kind: a primary's, or a standby's.
+    /// Whether what was added since `earlier` is known, and of one kind: a primary's, or a standby's.
     pub(super) fn check_since(&self, earlier: &Self) -> anyhow::Result<()> {
         if self.in_recovery != earlier.in_recovery {
             anyhow::bail!("the server was promoted while it was looked at: look at it again");
+        }
+        // Transactions of a database that is dropped go with it.
+        let counters: [fn(&Self) -> f64; 5] = [
+            |at| at.checkpointer_pages,
+            |at| at.background_writer_pages,
+            |at| at.backend_pages,
+            |at| at.wal_writes,
+            |at| at.checkpoints,
+        ];
+        if counters.iter().any(|counter| counter(self) < counter(earlier)) {
+            anyhow::bail!("the server's statistics were reset while it was looked at: look at it again");
         }
         Ok(())
     }
@@ -144,5 +155,13 @@ mod tests {
         assert!(standby.check_since(&standby).is_ok());
         let error = Statistics::default().check_since(&standby).unwrap_err().to_string();
         assert!(error.contains("promoted"), "{error}");
+    }
+
+    #[test]
+    fn statistics_that_were_reset_are_not_taken_for_nothing_written() {
+        let earlier = Statistics { transactions: 9.0, backend_pages: 9.0, ..Statistics::default() };
+        assert!(Statistics { transactions: 1.0, ..earlier }.check_since(&earlier).is_ok());
+        let error = Statistics { backend_pages: 1.0, ..earlier }.check_since(&earlier).unwrap_err().to_string();
+        assert!(error.contains("reset"), "{error}");
     }
 }

@@ -28,6 +28,7 @@ fn prediction(helps: Option<bool>) -> Prediction {
             background_writer_pages_per_s: 2.0,
             backend_pages_per_s: 3.0,
             wal_bytes_per_s: 4.0,
+            writes_are_late: false,
             settings: Settings {
                 checkpoint_timeout_s: 300.0,
                 checkpoint_completion_target: 0.9,
