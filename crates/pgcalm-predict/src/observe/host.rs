@@ -1,6 +1,6 @@
 //! What the host tells: the device below the data directory and its caps.
 
-use pgcalm_host::block_device::{BlockDevice, DeviceStat};
+use pgcalm_host::block_device::{BlockDevice, DeviceStat, Disk};
 use pgcalm_host::instance::{Instance, Role};
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{HostRoot, block_device, instance, process, throttle};
@@ -75,14 +75,29 @@ fn below(instance: &Instance, role: Role) -> Option<&BlockDevice> {
     instance.places.iter().find(|place| place.role == role)?.device.there()
 }
 
+/// The disk whose counters tell what a volume does for `device`: device-mapper counts flushes as writes, and not how many, so
+/// that what stands on one disk alone is looked through.
+fn counted(device: &BlockDevice) -> &Disk {
+    match device.slaves.as_slice() {
+        [only] => counted(only),
+        _ => &device.disk,
+    }
+}
+
 /// Cumulative counters of the device; none if they can't be seen, or are off.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counters(Option<DeviceStat>);
 
 impl Counters {
-    pub(super) fn read(root: &HostRoot, device: &str) -> Self {
-        let stat = if device.is_empty() { None } else { DeviceStat::read(root, device).ok() };
-        Self(stat.filter(|stat| block_device::counts(root, device, stat).is_ok()))
+    /// Of the device below the data directory.
+    pub(super) fn read(root: &HostRoot, instance: Option<&Instance>) -> Self {
+        Self(instance.and_then(|instance| below(instance, Role::Data)).and_then(|device| Self::of(root, device)))
+    }
+
+    fn of(root: &HostRoot, device: &BlockDevice) -> Option<DeviceStat> {
+        let name = &counted(device).name;
+        let stat = DeviceStat::read(root, name).ok()?;
+        block_device::counts(root, name, &stat).is_ok().then_some(stat)
     }
 
     /// Tells `device` what came since `earlier`, per second.
@@ -96,5 +111,31 @@ impl Counters {
         device.mib_per_s = rate(|stat| stat.write_bytes) / mib;
         device.reads_per_s = rate(|stat| stat.read_ops);
         device.read_mib_per_s = rate(|stat| stat.read_bytes) / mib;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgcalm_host::fake::FakeHost;
+
+    /// The upper one counts each flush among its writes, and no flush.
+    #[test]
+    fn flushes_of_a_mapped_device_are_told_from_writes_by_its_disk() {
+        let root = FakeHost::default();
+        let look = |writes: u64, flushes: u64| {
+            let stat = |flushes| format!("5 0 40 0 {writes} 0 8000 0 0 0 0 0 0 0 0 {flushes} 0\n");
+            root.put("sys/block/dm-0/stat", &stat(0));
+            root.put("sys/block/sda/stat", &stat(flushes));
+            let device = |name: &str, slaves| {
+                let disk = Disk { name: name.to_string(), number: String::new() };
+                BlockDevice { name: disk.name.clone(), number: String::new(), disk, slaves }
+            };
+            Counters(Counters::of(&root, &device("dm-0", vec![device("sda", Vec::new())])))
+        };
+        let (before, after) = (look(100, 100), look(500, 400));
+        let mut device = crate::model::fixture::observation().device;
+        after.tell(&before, 1.0, &mut device);
+        assert_eq!(device.operations_per_s, 100.0);
     }
 }

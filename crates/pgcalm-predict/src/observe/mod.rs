@@ -84,7 +84,7 @@ pub fn observe(
     let mut rates = Rates::default();
     let first = Statistics::read(client)?;
     let first_shadow = in_shadow.is_some().then(|| ModuleCounters::read(client)).transpose()?;
-    let counters = Counters::read(root, &device.name);
+    let counters = Counters::read(root, instance.as_ref());
     rates.add(&first);
     let started = Instant::now();
     let mut next = started;
@@ -101,7 +101,7 @@ pub fn observe(
     let last = Statistics::read(client)?;
     last.check_since(&first)?;
     let written = last.since(&first);
-    Counters::read(root, &device.name).tell(&counters, seconds, &mut device);
+    Counters::read(root, instance.as_ref()).tell(&counters, seconds, &mut device);
     if let Some(Reads::PerSecond(reads)) = options.reads {
         device.reads_per_s = reads;
         device.read_mib_per_s = reads * 8192.0 / f64::from(1 << 20);
