@@ -52,7 +52,8 @@ impl Pace {
     /// behind the end of WAL in any case. None if it is not within seven days.
     pub fn removal(&self, position: Lsn, rate: f64, keep: u64) -> Option<f64> {
         let rate = rate.max(0.0);
-        let keep_segments = keep.div_ceil(self.segment_bytes.max(1)) as f64;
+        // Whole segments, rounded down (`ConvertToXSegs` in xlog_internal.h).
+        let keep_segments = (keep / self.segment_bytes.max(1)) as f64;
         // One that does not fall behind further is in danger of the checkpoint under way and the next one only.
         let looks = if rate >= self.generation { 2 } else { usize::MAX };
         self.coming().take(looks).find_map(|checkpoint| {
@@ -123,6 +124,9 @@ mod tests {
         assert_eq!(pace().removal(position, 0.0, 512 * MIB), Some(62.0));
         assert_eq!(pace().removal(position, 0.0, 1024 * MIB), Some(126.0));
         assert_eq!(pace().removal(position, 0.0, 1536 * MIB), Some(190.0));
+        // 37 segments are kept of 38, which it is behind by: one in part is none.
+        assert_eq!(pace().removal(position, 0.0, 592 * MIB), Some(62.0));
+        assert_eq!(pace().removal(position, 0.0, 607 * MIB), Some(62.0));
     }
 
     #[test]
