@@ -372,9 +372,15 @@ impl History {
                 Some(per_second(earlier, reading, sender.lsn[2]?, standby.flush.lsn?))
             }),
         };
+        // The slot that is the furthest behind keeps WAL for all (`KeepLogSeg` in xlog.c), if it is not about to overtake.
+        let keeps = |other: &Slot| {
+            other.wal_status != Some(WalStatus::Lost)
+                && other.restart_lsn.is_some_and(|restart| restart <= lsn)
+                && (!other.active || other.restart_bytes_per_s <= rate)
+        };
         let keep = match slot {
-            Some(_) => slot_keep(reading),
-            None => Some(reading.settings.wal_keep_size_bytes),
+            None if !sample.slots.iter().any(keeps) => Some(reading.settings.wal_keep_size_bytes),
+            _ => slot_keep(reading),
         };
         WalNeed {
             lsn: Some(lsn),

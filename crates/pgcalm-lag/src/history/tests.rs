@@ -222,6 +222,22 @@ fn a_slot_with_a_limit_is_lost_at_a_checkpoint() {
 }
 
 #[test]
+fn anothers_slot_keeps_wal_for_a_standby_without_one() {
+    let foreseen = |slot: SlotReading| {
+        let mut history = History::default();
+        history.add(with(reading(0.0, 192 * MIB), &[sender("near", 100 * MIB)], std::slice::from_ref(&slot)));
+        let sample = history.add(with(reading(1.0, 200 * MIB), &[sender("near", 100 * MIB)], &[slot]));
+        let near = sample.standbys.iter().find(|standby| standby.application_name == "near").unwrap();
+        near.need.seconds_until_removed
+    };
+    // 528 MiB begin the next checkpoint: 328 MiB at 8 MiB/s, and 10 s for itself.
+    assert_eq!(foreseen(slot("ahead", None, 150 * MIB)), Some(51.0));
+    assert_eq!(foreseen(slot("behind", None, 50 * MIB)), None);
+    let lost = SlotReading { wal_status: Some(WalStatus::Lost), ..slot("lost", None, 50 * MIB) };
+    assert_eq!(foreseen(lost), Some(51.0));
+}
+
+#[test]
 fn a_segment_that_is_gone_is_said_to_be() {
     let mut history = History::default();
     let mut now = with(reading(0.0, 320 * MIB), &[sender("near", 0)], &[]);
