@@ -45,6 +45,8 @@ pub(crate) struct Memory {
     before: Option<Before>,
     /// Dirty shared buffers, where pg_buffercache counts them, and when it did.
     dirty: Option<(Instant, Option<u64>)>,
+    /// Sessions that were given up since the last sample.
+    given_up: u32,
 }
 
 #[derive(Debug)]
@@ -90,8 +92,9 @@ impl From<Error> for Unwatched {
 
 impl Server {
     /// Connects. `root` is this host, which may be the server's: then its kernel is asked for the walsenders' connections.
-    pub(crate) fn open(address: &Address, root: &HostRoot) -> Result<Self, Unwatched> {
+    pub(crate) fn open(address: &Address, root: &HostRoot, memory: &Memory) -> Result<Self, Unwatched> {
         let mut session = Session::open(address, root)?;
+        session.wait_at_most(memory.patience());
         let facts = facts::ask(&mut session)?;
         Ok(Self { session, facts, facts_when: Instant::now() })
     }
@@ -111,6 +114,8 @@ impl Server {
         }
         let mut instance = self.ask(memory)?;
         instance.missing = self.session.end()?;
+        memory.given_up = 0;
+        self.session.wait_at_most(memory.patience());
         instance.reachability = Reachability::Reachable;
         instance.sample_seconds = Some(began.elapsed().as_secs_f64());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -238,9 +243,17 @@ impl Server {
 
 impl Memory {
     /// Forgets what is no longer the moment before, as after a time in which the server did not answer.
-    pub(crate) fn interrupt(&mut self) {
+    /// `given_up`: it said nothing in time.
+    pub(crate) fn interrupt(&mut self, given_up: bool) {
         self.before = None;
         self.dirty = None;
         self.follower = Follower::default();
+        self.given_up += u32::from(given_up);
+    }
+
+    /// How long a session may take to answer. What hangs in the kernel or waits for a lock within the server stays there after it was
+    /// given up, and takes the place of one of its users: each waits twice as long as that before. Its answer comes no later for that.
+    pub(crate) fn patience(&self) -> Duration {
+        pgcalm_postgres::Session::WATCH.patience() * (1u32 << self.given_up.min(8))
     }
 }

@@ -135,7 +135,7 @@ fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot
     let mut answered = false;
     loop {
         shared.lock().asking_since.get_or_insert_with(Instant::now);
-        let failed = match Server::open(address, root) {
+        let failed = match Server::open(address, root, &memory) {
             Ok(server) => {
                 (pause, answered) = (FIRST_PAUSE, true);
                 match sample_while_it_goes(shared, server, interval, &mut memory) {
@@ -146,7 +146,7 @@ fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot
             Err(error) => error,
         };
         answered = shared.lock().failed(&failed, answered);
-        memory.interrupt();
+        memory.interrupt(failed.timed_out);
         pause = pause_after(&failed, answered, pause);
         if !shared.pause(pause) {
             return;
@@ -200,6 +200,23 @@ mod tests {
         let mut state = State::default();
         state.failed(&closed, true);
         assert!(matches!(state.unreachable, Some(Reachability::Unreachable { closed: true, .. })));
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_not_given_session_after_session() {
+        let mut memory = Memory::default();
+        let (mut sessions, mut hung) = (0, Duration::ZERO);
+        while hung < Duration::from_secs(3600) {
+            sessions += 1;
+            hung += memory.patience() + pause_after(&error(true), true, FIRST_PAUSE);
+            memory.interrupt(true);
+        }
+        assert!(sessions < 10, "{sessions}");
+        // It is never endless, as where the host was gone for days.
+        for _ in 0..100 {
+            memory.interrupt(true);
+        }
+        assert!(memory.patience() < Duration::from_secs(3600));
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Client {
         self.connection.wait(self.client.prepare(query))
     }
 
+    /// From here on a call is given up after this time.
+    pub fn wait_at_most(&mut self, longest: Duration) {
+        self.connection.longest = Some(longest);
+    }
+
     /// Whether the session is known to have ended.
     pub fn is_closed(&self) -> bool {
         self.connection.traffic.is_none() || self.client.is_closed()
@@ -214,8 +219,32 @@ impl AsyncWrite for Broken {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
     use super::*;
     use crate::{is_lost, is_timed_out, with_cause};
+
+    #[test]
+    fn a_call_is_given_up_when_it_is_said_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            // Let in, and ready; then nothing until the client goes away.
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let mut config = Config::new();
+        config.host_path(directory.path()).user("none");
+        let mut client = Client::connect(&config, NoTls, Some(Duration::from_secs(5))).unwrap();
+        client.wait_at_most(Duration::from_millis(100));
+        let error = client.batch_execute("SELECT 1").unwrap_err();
+        assert!(is_timed_out(&error) && with_cause(&error).contains("within 0.1 s"), "{}", with_cause(&error));
+        drop(client);
+        server.join().unwrap();
+    }
 
     #[test]
     fn an_error_of_this_side_is_the_librarys() {

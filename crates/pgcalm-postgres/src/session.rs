@@ -26,7 +26,7 @@ impl Session {
     pub const WATCH: Self = Self { statement_timeout: Duration::from_secs(5), lock_timeout: Duration::from_secs(1) };
 
     /// Longest time of a call on this side: the server's own limits count only as long as it runs.
-    pub(crate) fn patience(self) -> Duration {
+    pub fn patience(self) -> Duration {
         self.statement_timeout + GRACE
     }
 

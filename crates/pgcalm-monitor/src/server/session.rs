@@ -41,6 +41,11 @@ impl Session {
         })
     }
 
+    /// A call is given up after this time.
+    pub(super) fn wait_at_most(&mut self, longest: Duration) {
+        self.client.wait_at_most(longest);
+    }
+
     /// Begins a sample.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         self.missing.clear();
