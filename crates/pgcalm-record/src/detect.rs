@@ -6,6 +6,7 @@
 //! and is no stall.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use pgcalm_monitor::model::{Host, Instance, WaitCause};
 use pgcalm_trace::why::report::Samples;
@@ -31,13 +32,13 @@ const AWAY_AT_END: usize = 5;
 /// After so many samples without it an instance is forgotten, and what was usual for it.
 const FORGOTTEN: usize = 3600;
 
-/// A longer time between two samples is a gap: the recorder or the machine was stopped, or the clock was set.
+/// A longer time between two samples, and than two intervals, is a gap: the recorder or the machine was stopped, or the clock was set.
 const GAP_MS: u64 = 10_000;
 
 /// Watches all instances.
-#[derive(Default)]
 pub struct Detector {
     servers: BTreeMap<String, Server>,
+    gap_ms: u64,
 }
 
 /// What a sample came to.
@@ -93,7 +94,19 @@ pub struct Open {
     pub samples: Option<Samples>,
 }
 
+/// Of a sample each second.
+impl Default for Detector {
+    fn default() -> Self {
+        Self::every(Duration::from_secs(1))
+    }
+}
+
 impl Detector {
+    /// Of samples at this interval.
+    pub fn every(interval: Duration) -> Self {
+        Self { servers: BTreeMap::new(), gap_ms: GAP_MS.max(interval.as_millis() as u64 * 5 / 2) }
+    }
+
     /// Takes a sample.
     pub fn push(&mut self, host: &Host) -> Step {
         let mut step = Step::default();
@@ -104,7 +117,7 @@ impl Detector {
             let looks = std::mem::take(&mut server.looks);
             let second = Second { looks, ..Second::of(host, instance, server.last_asked) };
             server.last_asked = instance.sampled_ms.or(server.last_asked);
-            let bad = server.push(second.clone(), &mut step.incidents);
+            let bad = server.push(second.clone(), self.gap_ms, &mut step.incidents);
             step.seconds.push((instance.identity.name.clone(), second, bad));
         }
         // One that is stopped is found no more.
@@ -113,6 +126,7 @@ impl Detector {
                 server.absent += 1;
                 server.push(
                     Second { time_ms: host.time_ms, answer: Answer::Away, ..Second::default() },
+                    self.gap_ms,
                     &mut step.incidents,
                 );
             }
@@ -187,9 +201,9 @@ impl Subject {
 
 impl Server {
     /// Takes a second; whether it was bad.
-    fn push(&mut self, second: Second, incidents: &mut Vec<Incident>) -> bool {
+    fn push(&mut self, second: Second, gap_ms: u64, incidents: &mut Vec<Incident>) -> bool {
         if let Some((before, _)) = self.recent.back()
-            && (second.time_ms < before.time_ms || second.time_ms - before.time_ms > GAP_MS)
+            && (second.time_ms < before.time_ms || second.time_ms - before.time_ms > gap_ms)
         {
             self.close(Some("recorder_gap"), incidents);
             self.complete(incidents);

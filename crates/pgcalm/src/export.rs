@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pgcalm_monitor::export::alive::{Stall, StallSource};
 use pgcalm_monitor::export::{ExportOptions, Exporter};
@@ -29,7 +30,7 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<()> {
         connect: args.servers.connect,
         interval: args.interval,
         incidents: args.record.map(incidents),
-        stalls: Some(stalls()),
+        stalls: Some(stalls(args.interval)),
     })?;
     if let Some(address) = exporter.address() {
         output::say(&format!("pgcalm export: http://{address}/metrics"));
@@ -57,8 +58,8 @@ fn incidents(directory: PathBuf) -> IncidentSource {
 }
 
 /// Judges the samples as the recorder does, whether it runs or not.
-fn stalls() -> StallSource {
-    let detector = Mutex::new(Detector::default());
+fn stalls(interval: Duration) -> StallSource {
+    let detector = Mutex::new(Detector::every(interval));
     StallSource(Arc::new(move |host| {
         // Where it stopped half way it begins anew with the next sample.
         let mut detector = detector.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,13 +22,20 @@ const STALL: Load = Load { commits: 2.0, active: 4, waiting: 4, slow: 0 };
 struct Made {
     detector: Detector,
     time_ms: u64,
+    step_ms: u64,
     started_ms: u64,
     incidents: Vec<Incident>,
 }
 
 impl Made {
     fn new() -> Self {
-        Self { detector: Detector::default(), time_ms: 1_000_000_000, started_ms: 0, incidents: Vec::new() }
+        Self {
+            detector: Detector::default(),
+            time_ms: 1_000_000_000,
+            step_ms: 1000,
+            started_ms: 0,
+            incidents: Vec::new(),
+        }
     }
 
     fn instance(&self, load: Load) -> Instance {
@@ -62,7 +69,7 @@ impl Made {
     }
 
     fn sample(&mut self, instances: Vec<Instance>) -> usize {
-        self.time_ms += 1000;
+        self.time_ms += self.step_ms;
         let host = Host { time_ms: self.time_ms, instances, ..Host::default() };
         let step = self.detector.push(&host);
         self.incidents.extend(step.incidents);
@@ -442,6 +449,17 @@ fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
     let mut made = Made::new();
     made.seconds(60, EVEN).seconds(4, STALL);
     assert_eq!(made.detector.finish()[0].ended_by.as_deref(), Some("recorder_gap"));
+}
+
+#[test]
+fn samples_at_a_long_interval_have_no_gaps_between_them() {
+    let interval = Duration::from_secs(15);
+    let mut made = Made { detector: Detector::every(interval), step_ms: 15_000, ..Made::new() };
+    made.seconds(60, EVEN);
+    let begin = made.time_ms;
+    made.seconds(6, STALL);
+    let started: Vec<u64> = made.detector.going_on().map(|incident| incident.started_ms).collect();
+    assert_eq!((started, made.incidents.len()), (vec![begin + 15_000], 0));
 }
 
 #[test]
