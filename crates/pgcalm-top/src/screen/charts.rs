@@ -67,7 +67,7 @@ pub(super) fn draw_page(frame: &mut Frame, area: Rect, scene: &Scene) {
 
 /// The most important first.
 fn figures(scene: &Scene) -> Vec<Figure> {
-    let Some(instance) = scene.instance() else { return Vec::new() };
+    let (Some(host), Some(instance)) = (scene.host, scene.instance()) else { return Vec::new() };
     let mut figures = vec![Figure {
         title: "TPS".to_string(),
         series: scene.series(|figures| figures.transactions),
@@ -78,11 +78,12 @@ fn figures(scene: &Scene) -> Vec<Figure> {
     for volume in &instance.volumes {
         let Some(disk) = volume.disk.as_deref().filter(|disk| !shown.contains(disk)) else { continue };
         shown.push(disk);
+        let caps = host.caps_of_all(volume);
         for meter in [Meter::WriteOperations, Meter::WriteBytes] {
             figures.push(Figure {
                 title: format!("{} {disk} {}", disks::section(volume), meter.name()),
                 series: meter.series(scene, disk),
-                cap: meter.cap(&volume.caps).map(|cap| cap.per_second as f64),
+                cap: meter.cap(&caps).map(|cap| cap.per_second as f64),
                 format: match meter {
                     Meter::WriteOperations | Meter::ReadOperations => format::rate,
                     Meter::WriteBytes | Meter::ReadBytes => format::byte_rate,

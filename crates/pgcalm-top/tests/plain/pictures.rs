@@ -2,7 +2,9 @@
 
 use crate::support;
 
-use pgcalm_monitor::model::{CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Stop, StopBasis, Subject};
+use pgcalm_monitor::model::{
+    Caps, CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Stop, StopBasis, Subject,
+};
 use pgcalm_top::palette::Palette;
 use pgcalm_top::scene::Scene;
 use pgcalm_top::state::{Command, Moment, Page, State};
@@ -321,6 +323,18 @@ fn the_page_of_charts_has_them_side_by_side() {
         let both = lines.iter().any(|line| line.starts_with("TPS  3860/s") && line.contains("data sdb writes"));
         assert!(both, "{}", lines.join("\n"));
     }
+}
+
+#[test]
+fn the_cap_of_one_instance_is_not_drawn_against_what_all_do_on_the_disk() {
+    let history = history(|second| {
+        let mut other = busy(second);
+        other.identity.name = "5433".to_string();
+        other.volumes[0].caps = Caps::default();
+        host(vec![busy(second), other])
+    });
+    let text = lines(&picture(&history, &page(Page::Charts), 160, 50)).join("\n");
+    assert!(text.contains("data sdb writes  780/s") && !text.contains("cap 800/s"), "{text}");
 }
 
 #[test]
