@@ -58,6 +58,7 @@ pub use failure::{is_interrupted, is_lost, is_timed_out, with_cause};
 pub use found::Found;
 pub use module::{MODULE_SCHEMA, extension_schema, module_schema};
 pub use ping::Ping;
+pub use proof::listener;
 pub use process_title::hide_passwords;
 pub use session::Session;
 pub use settings::{Setting, Settings, unit_bytes, unit_seconds};

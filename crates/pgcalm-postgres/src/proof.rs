@@ -81,15 +81,7 @@ impl Postmaster {
 
     /// Whether it is the postmaster that listens on a socket: the kernel has noted at listen(2) who that is.
     pub(crate) fn prove_socket(&self, socket: &Socket) -> Result<(), Failure> {
-        let peer = || -> nix::Result<i32> {
-            // Of a server that takes nobody in this fails, and does not wait.
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            let stream = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-            let address = UnixAddr::new(&process_file::handle(&socket.handle))?;
-            socket::connect(stream.as_raw_fd(), &address)?;
-            Ok(socket::getsockopt(&stream, PeerCredentials)?.pid())
-        };
-        let peer = peer().map_err(|error| Failure::Reach(error.into()))?;
+        let peer = listener(&process_file::handle(&socket.handle)).map_err(Failure::Reach)?;
         match peer == self.pid {
             true => self.prove_alive(),
             false => Err(self.unproven(&format!("its socket is that of process {peer}"))),
@@ -128,6 +120,15 @@ impl Postmaster {
     fn unproven(&self, why: &str) -> Failure {
         Failure::Unfit(format!("this is not the server with pid {}: {why}; nothing was asked or changed", self.pid))
     }
+}
+
+/// Process id of who listens on a Unix socket, as the kernel has noted at listen(2); 0 if it is not to be seen from here. Nothing is
+/// said there. Of a server that takes nobody in this fails, and does not wait.
+pub fn listener(path: &Path) -> io::Result<i32> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let stream = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    socket::connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket::getsockopt(&stream, PeerCredentials)?.pid())
 }
 
 impl Socket {

@@ -11,7 +11,7 @@ use pgcalm_host::pressure::Group;
 use pgcalm_host::{HostRoot, instance, process_file};
 use pgcalm_postgres::Address;
 
-use crate::discovery::{Key, Server};
+use crate::discovery::{Key, Listeners, Server};
 use crate::model::{Missing, Subject, Volume};
 use crate::server::Facts;
 use crate::{address, discovery, volumes};
@@ -75,8 +75,9 @@ impl Looker {
         let (wanted, requests) = channel::<Vec<Known>>();
         let (results, looks) = channel();
         thread::Builder::new().name("pgcalm look".to_string()).spawn(move || {
+            let mut listeners = Listeners::new();
             for known in requests {
-                let _ = results.send(look(&root, all, &known));
+                let _ = results.send(look(&root, all, &known, &mut listeners));
             }
         })?;
         Ok(Self { wanted, looks, goes_on: false })
@@ -109,8 +110,8 @@ impl Looker {
     }
 }
 
-fn look(root: &HostRoot, all: bool, known: &[Known]) -> pgcalm_host::Result<Look> {
-    let found = discovery::find(root)?;
+fn look(root: &HostRoot, all: bool, known: &[Known], listeners: &mut Listeners) -> pgcalm_host::Result<Look> {
+    let found = discovery::find(root, listeners)?;
     if !all {
         let located = known.iter().filter_map(|known| {
             let facts = known.facts.as_ref()?;
