@@ -93,7 +93,8 @@ pub(crate) fn find(root: &HostRoot, listeners: &mut Listeners) -> pgcalm_host::R
     Ok(Servers { servers, hidden: found.hidden.count() as u32, table })
 }
 
-/// The sockets of servers that are not known yet, one of each.
+/// The sockets of servers that are not known yet, one of each. A pooler's has the same name, but is no server: settings of a session
+/// would stay at one that it lends to others.
 fn of_others(
     root: &HostRoot,
     mut sockets: Vec<ServerSocket>,
@@ -111,9 +112,11 @@ fn of_others(
         }
         // Whoever can't be told may be another one.
         let Some(pid) = listeners.get(socket) else { return true };
+        let name = root.read(format!("proc/{pid}/comm")).ok();
+        let is_server = name.is_none_or(|name| name.contains("postgres") || name.contains("postmaster"));
         let is_new = !known.contains(pid);
         known.push(*pid);
-        is_new
+        is_new && is_server
     });
     sockets
 }
@@ -134,6 +137,18 @@ mod tests {
             (ServerSocket { directory: PathBuf::from("/").join(directory), port: 7 }, listener)
         };
         directories.iter().map(one).unzip()
+    }
+
+    #[test]
+    fn a_pooler_is_no_server() {
+        let root = FakeHost::default();
+        let (ours, _open) = sockets(&root, &["run"]);
+        for (name, expected) in
+            [("pgbouncer\n", &ours[..0]), ("postgres\n", &ours[..]), (".postgres-wrapp\n", &ours[..])]
+        {
+            root.put(format!("proc/{}/comm", std::process::id()), name);
+            assert_eq!(of_others(&root, ours.clone(), Vec::new(), &mut Listeners::new()), expected, "{name}");
+        }
     }
 
     #[test]
