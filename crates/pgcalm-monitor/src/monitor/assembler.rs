@@ -28,6 +28,8 @@ pub(super) struct Assembler {
     options: Options,
     watched: Vec<Watched>,
     names: HashMap<(Option<u16>, String), String>,
+    /// Ports that servers of several containers had at a time.
+    crowded: BTreeSet<Option<u16>>,
     hidden: u32,
     disks: Disks,
     interfaces: Interfaces,
@@ -56,6 +58,7 @@ impl Assembler {
             options,
             watched,
             names: HashMap::new(),
+            crowded: BTreeSet::new(),
             hidden: 0,
             disks: Disks::default(),
             interfaces: Interfaces::default(),
@@ -171,6 +174,14 @@ impl Assembler {
             let is_there = |watched: &Watched| look.located.iter().any(|(key, _)| *key == watched.key);
             self.watched.retain(|watched| watched.is_asked() && is_there(watched));
         }
+        for pair in look.new.windows(2) {
+            if pair[0].port == pair[1].port
+                && pair[0].place != pair[1].place
+                && pair.iter().all(|new| is_of_container(&new.place))
+            {
+                self.crowded.insert(pair[0].port);
+            }
+        }
         for new in look.new {
             let name = self.name(new.port, new.place, new.pid);
             self.watched.push(Watched::new(new.key, name, new.port, true, new.address, &self.options));
@@ -186,20 +197,33 @@ impl Assembler {
     }
 
     /// A name that no other instance has, and the same again after a restart. That of one which is gone goes to the next one with its
-    /// port: a container that is made anew has another place.
+    /// port, as a container that is made anew has another place; but not where several have it, whose figures are not to be mixed.
     fn name(&mut self, port: Option<u16>, place: String, pid: Option<i32>) -> String {
         let number = port.map_or_else(|| "?".to_string(), |port| port.to_string());
         let is_taken = |name: &str| self.watched.iter().any(|watched| watched.name == name);
         let by_place = format!("{number}:{place}");
+        let of_container = is_of_container(&place);
+        let is_beside = |((other, at), name): (&(Option<u16>, String), &String)| {
+            *other == port && *at != place && is_of_container(at) && is_taken(name)
+        };
+        if of_container && self.names.iter().any(is_beside) {
+            self.crowded.insert(port);
+        }
+        let has_no_number = is_taken(&number) || of_container && self.crowded.contains(&port);
         let key = (port, place);
         let known = self.names.get(&key).filter(|name| !is_taken(name)).cloned();
-        let name = known.unwrap_or_else(|| if is_taken(&number) { by_place } else { number });
+        let name = known.unwrap_or_else(|| if has_no_number { by_place } else { number });
         self.names.insert(key, name.clone());
         match pid {
             Some(pid) if self.watched.iter().any(|watched| watched.name == name) => format!("{name}:{pid}"),
             _ => name,
         }
     }
+}
+
+/// The others' places are paths.
+fn is_of_container(place: &str) -> bool {
+    !place.starts_with('/')
 }
 
 #[cfg(test)]
@@ -219,7 +243,7 @@ mod tests {
         let host = assembler.assemble();
         let names: BTreeSet<&str> = host.instances.iter().map(|instance| instance.identity.name.as_str()).collect();
         let [first, second, third] = names.into_iter().collect::<Vec<_>>()[..] else { panic!("{host:?}") };
-        assert_eq!((first, second), ("5432", "5432:db-2:/srv/pg"));
+        assert_eq!((first, second), ("5432:db-1:/srv/pg", "5432:db-2:/srv/pg"));
         assert!(third.starts_with("5432:db-2:/srv/pg:"), "{third}");
     }
 
@@ -227,23 +251,47 @@ mod tests {
     fn a_container_that_is_made_anew_has_the_name_of_the_one_before() {
         let root = host_with(&[(70, "db-1", 5432)]);
         let mut assembler = Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
-        let mut names_of = |pids: &[i32]| {
-            assembler.looked = None;
-            loop {
-                let instances = assembler.assemble().instances;
-                if pids.iter().all(|pid| instances.iter().any(|instance| instance.identity.pid == Some(*pid))) {
-                    return instances.into_iter().map(|instance| instance.identity.name).collect::<Vec<_>>();
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        };
-        assert_eq!(names_of(&[70]), ["5432"]);
+        assert_eq!(names_of(&mut assembler, &[70]), ["5432"]);
         std::fs::remove_dir_all(root.path("proc/70")).unwrap();
         add(&root, &[(80, "db-2", 5432)]);
-        assert_eq!(names_of(&[80]), ["5432"]);
+        assert_eq!(names_of(&mut assembler, &[80]), ["5432"]);
         // The first one, if it comes back beside it, has another.
         add(&root, &[(70, "db-1", 5432)]);
-        assert_eq!(names_of(&[70, 80]), ["5432", "5432:db-1:/srv/pg"]);
+        assert_eq!(names_of(&mut assembler, &[70, 80]), ["5432:db-1:/srv/pg", "5432"]);
+    }
+
+    #[test]
+    fn of_several_containers_none_gets_the_name_of_another() {
+        let root = host_with(&[(70, "db-2", 5432)]);
+        let start = || Assembler::new(Options { root: (*root).clone(), ..Options::default() }).unwrap();
+        let mut assembler = start();
+        assert_eq!(names_of(&mut assembler, &[70]), ["5432"]);
+        add(&root, &[(80, "db-1", 5432)]);
+        assert_eq!(names_of(&mut assembler, &[70, 80]), ["5432", "5432:db-1:/srv/pg"]);
+        // This program anew finds both at once.
+        let again = names_of(&mut start(), &[70, 80]);
+        assert_eq!(again, ["5432:db-2:/srv/pg", "5432:db-1:/srv/pg"]);
+        std::fs::remove_dir_all(root.path("proc/70")).unwrap();
+        add(&root, &[(90, "db-3", 5432)]);
+        assert_eq!(names_of(&mut assembler, &[80, 90]), ["5432:db-1:/srv/pg", "5432:db-3:/srv/pg"]);
+    }
+
+    /// Once all of these processes are there, and no others.
+    fn names_of(assembler: &mut Assembler, pids: &[i32]) -> Vec<String> {
+        assembler.looked = None;
+        loop {
+            let instances = assembler.assemble().instances;
+            let name = |pid: &i32| {
+                let instance = instances.iter().find(|instance| instance.identity.pid == Some(*pid))?;
+                Some(instance.identity.name.clone())
+            };
+            if let Some(names) =
+                pids.iter().map(name).collect::<Option<Vec<_>>>().filter(|_| instances.len() == pids.len())
+            {
+                return names;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]
