@@ -130,6 +130,21 @@ fn dashboard_queries() -> Vec<String> {
         .collect()
 }
 
+/// Servers are all called 5432, and disks sda.
+#[test]
+fn the_dashboard_adds_up_no_hosts_and_tells_which_is_which() {
+    let text = fs::read_to_string(dashboards().join("pgcalm.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    for target in panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten() {
+        let groups = target["expr"].as_str().unwrap().split("by (").skip(1).filter_map(|rest| rest.split(')').next());
+        for labels in groups.chain(target["legendFormat"].as_str()) {
+            let names = |label: &str| labels.contains(label);
+            assert!(names("instance") || !names("server") && !names("device"), "{target}");
+        }
+    }
+}
+
 #[test]
 fn a_record_that_can_not_be_read_is_told() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
