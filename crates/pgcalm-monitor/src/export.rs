@@ -99,8 +99,11 @@ impl Exporter {
         let mut said = String::new();
         while !stop() {
             if Instant::now() >= next {
-                let text = metrics::classic(&self.lives.monitor().latest());
-                let error = textfile.write(&text).err().map_or_else(String::new, |error| format!("{error:#}"));
+                let done = match self.lives.monitor().fresh() {
+                    Some(host) => textfile.write(&metrics::classic(&host)),
+                    None => textfile.remove(),
+                };
+                let error = done.err().map_or_else(String::new, |error| format!("{error:#}"));
                 if error != said && !error.is_empty() {
                     say(&error);
                 }

@@ -66,14 +66,17 @@ pub struct Monitor {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    /// From this age on a sample is old.
+    old: Duration,
     changed: Condvar,
     history: History,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     stop: bool,
     latest: Arc<Host>,
+    taken: Instant,
     ways: Arc<Vec<Way>>,
 }
 
@@ -99,7 +102,13 @@ impl Monitor {
         let mut assembler = Assembler::new(options.clone())?;
         let first = assembler.assemble();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { stop: false, latest: Arc::new(first), ways: Arc::new(assembler.ways()) }),
+            state: Mutex::new(State {
+                stop: false,
+                latest: Arc::new(first),
+                taken: Instant::now(),
+                ways: Arc::new(assembler.ways()),
+            }),
+            old: options.interval * 3 + SLACK,
             changed: Condvar::new(),
             history: History::new(options.history.unwrap_or(HistoryLimits { bytes: 0, span: Duration::ZERO })),
         });
@@ -114,6 +123,19 @@ impl Monitor {
     /// The latest sample. Never waits for a server.
     pub fn latest(&self) -> Arc<Host> {
         Arc::clone(&self.shared.lock().latest)
+    }
+
+    /// The latest sample, unless it is so old that what takes them hangs, as at a record on a volume that does, or has failed: its
+    /// values would look like those of the moment.
+    pub(crate) fn fresh(&self) -> Option<Arc<Host>> {
+        let state = self.shared.lock();
+        (state.taken.elapsed() < self.shared.old).then(|| Arc::clone(&state.latest))
+    }
+
+    /// Makes the latest sample old.
+    #[cfg(test)]
+    pub(crate) fn age(&self) {
+        self.shared.lock().taken = Instant::now().checked_sub(self.shared.old).unwrap();
     }
 
     /// The latest sample, and the ways to its instances.
@@ -157,6 +179,9 @@ impl Shared {
     }
 }
 
+/// How much later than three intervals a sample may be on a host that is busy.
+const SLACK: Duration = Duration::from_secs(15);
+
 /// A server that has not answered yet is looked at again after this time, however long the interval is.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -186,6 +211,7 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
         let ways = Arc::new(assembler.ways());
         let mut state = shared.lock();
         state.latest = Arc::new(host);
+        state.taken = Instant::now();
         state.ways = ways;
         drop(state);
         shared.changed.notify_all();

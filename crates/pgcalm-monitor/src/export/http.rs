@@ -38,6 +38,9 @@ const JSON: &str = "application/json";
 /// What there is, for who asks for something else.
 const PATHS: &str = "the metrics are at /metrics, whether servers are alive is at /alive\n";
 
+/// Where the latest sample is old.
+const NO_SAMPLE: &str = "no sample for a long time: does the volume of --record hang?\n";
+
 /// Connections at a time; one more takes the place of the oldest, of those first that have asked nothing: no probe of a server
 /// may wait for clients that say nothing.
 const CONNECTIONS: usize = 64;
@@ -145,13 +148,13 @@ async fn serve(listener: TcpListener, lives: Arc<Lives>, mut stopped: oneshot::R
 
 fn answer<B>(request: Request<B>, lives: Arc<Lives>) -> impl Future<Output = Result<Response<String>, Infallible>> {
     let response = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => {
-            let host = lives.monitor().latest();
-            Some(match accepts(&request, "application/openmetrics-text") {
-                true => text(StatusCode::OK, OPENMETRICS, metrics::openmetrics(&host)),
-                false => text(StatusCode::OK, CLASSIC, metrics::classic(&host)),
-            })
-        }
+        (&Method::GET | &Method::HEAD, "/metrics") => Some(match lives.monitor().fresh() {
+            None => text(StatusCode::SERVICE_UNAVAILABLE, PLAIN, NO_SAMPLE.to_string()),
+            Some(host) if accepts(&request, "application/openmetrics-text") => {
+                text(StatusCode::OK, OPENMETRICS, metrics::openmetrics(&host))
+            }
+            Some(host) => text(StatusCode::OK, CLASSIC, metrics::classic(&host)),
+        }),
         (&Method::GET | &Method::HEAD, "/alive") => None,
         (&Method::GET | &Method::HEAD, "/") => Some(text(StatusCode::OK, PLAIN, format!("pgcalm export: {PATHS}"))),
         (&Method::GET | &Method::HEAD, _) => Some(text(StatusCode::NOT_FOUND, PLAIN, format!("not found; {PATHS}"))),
@@ -195,14 +198,50 @@ fn text(status: StatusCode, kind: &'static str, body: String) -> Response<String
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::{Monitor, Options};
+    use crate::{IncidentSource, Monitor, Options};
+
+    fn monitor(incidents: Option<IncidentSource>) -> Arc<Monitor> {
+        let connect = vec!["host=127.0.0.1 port=1 user=none".to_string()];
+        Arc::new(Monitor::start(Options { connect, incidents, ..Options::default() }).unwrap())
+    }
+
+    fn listens(monitor: Arc<Monitor>) -> Listener {
+        Listener::start("127.0.0.1:0".parse().unwrap(), &Arc::new(Lives::new(monitor, None))).unwrap()
+    }
 
     fn listener() -> Listener {
-        let connect = vec!["host=127.0.0.1 port=1 user=none".to_string()];
-        let monitor = Arc::new(Monitor::start(Options { connect, ..Options::default() }).unwrap());
-        Listener::start("127.0.0.1:0".parse().unwrap(), &Arc::new(Lives::new(monitor, None))).unwrap()
+        listens(monitor(None))
+    }
+
+    #[test]
+    fn a_sample_that_is_old_is_not_given_as_that_of_the_moment() {
+        let ((asks, asked), (go, goes)) = (channel(), channel::<()>());
+        let goes = Mutex::new(goes);
+        let incidents = IncidentSource(Arc::new(move || {
+            let _ = asks.send(());
+            let _ = goes.lock().unwrap().recv();
+            Vec::new()
+        }));
+        // For the first sample.
+        go.send(()).unwrap();
+        let monitor = monitor(Some(incidents));
+        // Dropped before the monitor, which waits for its thread.
+        let hold = go;
+        asked.iter().take(2).count();
+        let listener = listens(Arc::clone(&monitor));
+        let get = || said(&listener, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        assert!(get().starts_with("HTTP/1.1 200 "));
+        monitor.age();
+        let old = get();
+        assert!(old.starts_with("HTTP/1.1 503 ") && old.ends_with(NO_SAMPLE), "{old}");
+        drop(hold);
+        while !get().starts_with("HTTP/1.1 200 ") {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// All that comes back until the connection is closed.
