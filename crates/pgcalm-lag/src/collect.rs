@@ -36,11 +36,12 @@ const OLDEST_SEGMENT: &str = "(SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0
      ORDER BY substr(name, 9), name LIMIT 1)";
 
 /// Those that say how much WAL is kept.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
     "wal_segment_size",
     "max_wal_size",
     "wal_keep_size",
     "max_slot_wal_keep_size",
+    "idle_replication_slot_timeout",
     "checkpoint_timeout",
     "checkpoint_completion_target",
 ];
@@ -175,6 +176,7 @@ fn settings_of(settings: &pgcalm_postgres::Settings) -> Settings {
         wal_keep_size_bytes: bytes("wal_keep_size"),
         max_slot_wal_keep_size_bytes: (number("max_slot_wal_keep_size") >= 0.0)
             .then(|| bytes("max_slot_wal_keep_size")),
+        idle_slot_timeout_s: settings.number("idle_replication_slot_timeout").filter(|timeout| *timeout > 0.0),
         checkpoint_timeout_s: number("checkpoint_timeout"),
         checkpoint_completion_target: number("checkpoint_completion_target"),
     }

@@ -221,7 +221,12 @@ impl History {
                 Some(0.0)
             } else {
                 let rate = if slot.active { window_rate } else { Some(0.0) };
-                slot_keep(reading).and_then(|keep| pace?.removal(slot.restart_lsn?, rate?, keep))
+                let by_size = slot_keep(reading).and_then(|keep| pace?.removal(slot.restart_lsn?, rate?, keep));
+                // A checkpoint looks for those that have WAL and were inactive for too long (`CanInvalidateIdleSlot` in slot.c).
+                let idle = slot.inactive_s.filter(|_| !slot.active && slot.restart_lsn.is_some());
+                let timeout = reading.settings.idle_slot_timeout_s;
+                let by_time = timeout.zip(idle).and_then(|(timeout, idle)| pace?.checkpoint_end_after(timeout - idle));
+                [by_size, by_time].into_iter().flatten().min_by(f64::total_cmp)
             },
         }
     }

@@ -48,6 +48,11 @@ impl Pace {
         self.coming().next().map(|checkpoint| checkpoint.ends_s)
     }
 
+    /// When the first checkpoint is over of those that are so in `seconds` or later.
+    pub fn checkpoint_end_after(&self, seconds: f64) -> Option<f64> {
+        self.coming().map(|checkpoint| checkpoint.ends_s).find(|end| *end >= seconds)
+    }
+
     /// When the segment with `position` is removed, s from now, if that moves on by `rate` bytes/s and `keep` bytes are kept
     /// behind the end of WAL in any case. None if it is not within seven days.
     pub fn removal(&self, position: Lsn, rate: f64, keep: u64) -> Option<f64> {

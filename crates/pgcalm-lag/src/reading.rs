@@ -77,6 +77,8 @@ pub struct Settings {
     pub wal_keep_size_bytes: u64,
     /// `max_slot_wal_keep_size`; none if it is -1.
     pub max_slot_wal_keep_size_bytes: Option<u64>,
+    /// `idle_replication_slot_timeout`, s; since PostgreSQL 18, none if it is 0.
+    pub idle_slot_timeout_s: Option<f64>,
     /// `checkpoint_timeout`, s.
     pub checkpoint_timeout_s: f64,
     /// `checkpoint_completion_target`.

@@ -19,6 +19,7 @@ fn reading(time: f64, written: u64) -> Reading {
             max_wal_size_bytes: 1024 * MIB,
             wal_keep_size_bytes: 0,
             max_slot_wal_keep_size_bytes: None,
+            idle_slot_timeout_s: None,
             checkpoint_timeout_s: 300.0,
             checkpoint_completion_target: 0.9,
         },
@@ -219,6 +220,26 @@ fn a_slot_with_a_limit_is_lost_at_a_checkpoint() {
     let sample = history.add(lost);
     assert_eq!(sample.slots[0].seconds_until_lost, Some(0.0));
     assert_eq!(sample.standbys[0].need.removed, Some(true));
+}
+
+/// At the first checkpoint after it, however little WAL it keeps.
+#[test]
+fn an_idle_slot_is_lost_by_time() {
+    let lost_in = |timeout: f64, active_pid: Option<i32>| {
+        let mut history = History::default();
+        let mut sample = Sample::default();
+        for second in 0..2 {
+            let idle = SlotReading { inactive_s: Some(60.0), ..slot("near", active_pid, 0) };
+            let mut reading = with(reading(second as f64, second * 8 * MIB), &[], &[idle]);
+            reading.settings.idle_slot_timeout_s = Some(timeout);
+            sample = history.add(reading);
+        }
+        sample.slots[0].seconds_until_lost
+    };
+    // Checkpoints end in 75 s, and each 66 s after that.
+    assert_eq!(lost_in(100.0, None), Some(75.0));
+    assert_eq!(lost_in(150.0, None), Some(141.0));
+    assert_eq!(lost_in(100.0, Some(100)), None);
 }
 
 #[test]
