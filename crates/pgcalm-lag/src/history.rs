@@ -1,11 +1,13 @@
 //! What a primary said before, and what a new answer means in its light.
 
+mod key;
 mod standby;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pgcalm_host::network::InterfaceStat;
 
+use self::key::{Key, keyed};
 use crate::attribution::Observation;
 use crate::interface::InterfaceReading;
 use crate::lsn::Lsn;
@@ -39,16 +41,6 @@ pub struct History {
     marks: VecDeque<(f64, Lsn)>,
     seen: BTreeMap<Key, Seen>,
     observations: BTreeMap<Key, VecDeque<Observation>>,
-}
-
-/// A standby across its connections.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    application_name: String,
-    client_address: Option<String>,
-    slot: Option<String>,
-    /// Of those that are alike in all of it, by port.
-    number: usize,
 }
 
 /// A standby when it was last connected.
@@ -232,7 +224,7 @@ impl History {
     }
 
     fn standbys(&mut self, reading: &Reading, pace: Option<Pace>, sample: &Sample) -> Vec<Standby> {
-        let connected = keyed(reading);
+        let connected = keyed(reading, &self.seen, self.previous().map(|previous| previous.time));
         let mut standbys = Vec::new();
         for (key, sender) in &connected {
             let mut standby = self.standby(reading, key, sender);
@@ -291,8 +283,8 @@ impl History {
     /// A connected one.
     fn standby(&self, reading: &Reading, key: &Key, sender: &Sender) -> Standby {
         let earlier = self.previous().and_then(|previous| {
-            let (_, sender) = keyed(previous).into_iter().find(|(other, _)| other == key)?;
-            Some((previous, sender))
+            let seen = self.seen.get(key).filter(|seen| seen.time == previous.time)?;
+            Some((previous, &seen.sender))
         });
         let position = |index: usize| {
             let mut position = Position {
@@ -480,27 +472,6 @@ fn slot_keep(reading: &Reading) -> Option<u64> {
 fn slot_of<'a>(reading: &'a Reading, standby: &Standby) -> Option<&'a SlotReading> {
     let name = standby.slot.as_ref()?;
     reading.slots.iter().find(|slot| slot.name == *name)
-}
-
-/// The walsenders of an answer, by what they are across connections.
-fn keyed(reading: &Reading) -> Vec<(Key, &Sender)> {
-    let mut senders: Vec<&Sender> = reading.senders.iter().collect();
-    senders.sort_by_key(|sender| (sender.client_port, sender.pid));
-    let mut keyed: Vec<(Key, &Sender)> = Vec::new();
-    for sender in senders {
-        let slot = reading.slots.iter().find(|slot| slot.active_pid == Some(sender.pid));
-        let mut key = Key {
-            application_name: sender.application_name.clone(),
-            client_address: sender.client_address.clone(),
-            slot: slot.map(|slot| slot.name.clone()),
-            number: 0,
-        };
-        while keyed.iter().any(|(other, _)| *other == key) {
-            key.number += 1;
-        }
-        keyed.push((key, sender));
-    }
-    keyed
 }
 
 fn per_second(earlier: &Reading, now: &Reading, from: Lsn, to: Lsn) -> f64 {

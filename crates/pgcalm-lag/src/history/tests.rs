@@ -163,6 +163,25 @@ fn a_standby_that_comes_back_from_another_address_is_one() {
 }
 
 #[test]
+fn two_that_are_alike_are_told_apart_by_who_stays_connected() {
+    let alike = |pid: i32, port: u16, at: u64| Sender { pid, client_port: Some(port), ..sender("walreceiver", at) };
+    let behind = alike(1, 40_000, 0);
+    let level = |pid: i32, port: u16| alike(pid, port, 100 * MIB);
+    let mut history = History::default();
+    history.add(with(reading(0.0, 100 * MIB), &[behind, level(2, 41_000)], &[]));
+    let places = |sample: &Sample| {
+        let of = |standby: &Standby| (standby.pid, standby.flush.lsn.map(|lsn| (lsn.0 - BASE) / MIB));
+        sample.standbys.iter().map(of).collect::<Vec<_>>()
+    };
+    let sample = history.add(with(reading(1.0, 100 * MIB), &[level(2, 41_000)], &[]));
+    assert_eq!(places(&sample), [(None, Some(0)), (Some(2), Some(100))]);
+    assert_eq!(sample.standbys[1].flush.bytes_per_s, Some(0.0));
+    // It comes back, by whatever port.
+    let sample = history.add(with(reading(2.0, 100 * MIB), &[level(2, 41_000), alike(3, 42_000, 10 * MIB)], &[]));
+    assert_eq!(places(&sample), [(Some(3), Some(10)), (Some(2), Some(100))]);
+}
+
+#[test]
 fn a_base_backup_that_ends_is_no_lost_standby() {
     let mut history = History::default();
     history.add(with(reading(0.0, 0), &[sender("pg_basebackup", 0)], &[]));
