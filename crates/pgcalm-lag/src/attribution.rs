@@ -18,6 +18,9 @@
 //!    that it is in its fsync.
 //!
 //! If none of them tells, the place is unknown; a walreceiver that says nothing, for one, may be stopped or cut off.
+//!
+//! A logical subscriber has no walreceiver: one process receives and applies (`LogicalRepApplyLoop`), and replies when its socket is
+//! empty. What it flushed are its own commits. So all that it does not take, or does not flush, it does not apply.
 
 use crate::lsn::Lsn;
 use crate::model::{Bottleneck, Connection, Place};
@@ -52,6 +55,8 @@ pub struct Observation {
     pub primary_flush: Lsn,
     /// Whether the standby is connected.
     pub connected: bool,
+    /// Whether it is a logical subscriber.
+    pub logical: bool,
     /// `sent_lsn`.
     pub sent: Option<Lsn>,
     /// `write_lsn`.
@@ -117,6 +122,11 @@ pub fn attribute(observations: &[Observation], segment_bytes: u64) -> Bottleneck
     } else {
         transfer_place(&seen, segment_bytes)
     };
+    if last.logical && matches!(bottleneck.place, Place::StandbyWrite | Place::StandbyFlush | Place::Replay) {
+        let why = "the subscriber applies as it receives, and does not keep up: its disk, locks, or rows that it finds by \
+                   no index";
+        bottleneck = found(Place::Replay, why.to_string());
+    }
     bottleneck.evidence.insert(0, amounts);
     bottleneck
 }
@@ -221,11 +231,17 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
     if let Some(bottleneck) = by_connection(seen, segment_bytes) {
         return bottleneck;
     }
-    let flushing = seen.flushing();
+    let logical = seen.last().logical;
     if seen.first().write == seen.last().write {
-        return unknown(
-            "the walreceiver says nothing: it stands still, or it is cut off; on the primary's host pgcalm sees which",
-        );
+        return unknown(match logical {
+            true => {
+                "the subscriber says nothing: it applies as it receives, and may be in a large transaction or wait for a \
+                 lock, or the walsender decodes one, or it is cut off"
+            }
+            false => {
+                "the walreceiver says nothing: it stands still, or it is cut off; on the primary's host pgcalm sees which"
+            }
+        });
     }
     let blocked = seen.share(|observation| {
         let unsent = observation.primary_flush.bytes_since(observation.sent.unwrap_or_default());
@@ -237,7 +253,7 @@ fn transfer_place(seen: &Seen, segment_bytes: u64) -> Bottleneck {
     }
     let (place, replies) = if seen.at_ends(segment_bytes) == 1.0 {
         (Place::StandbyWrite, "the walreceiver replies at the ends of segments only: it never finds its socket empty")
-    } else if flushing >= MOST {
+    } else if !logical && seen.flushing() >= MOST {
         return unknown(
             "the walreceiver is in fsync in most samples, and finds its socket empty after it: its disk or the network; on \
              the primary's host pgcalm sees which",

@@ -363,6 +363,11 @@ impl History {
         let removed = sample.kept.oldest_lsn.map(|oldest| lsn < oldest && lsn < reading.write_lsn);
         let rate = match standby.state {
             StandbyState::Disconnected => Some(0.0),
+            // A subscriber's slot stands still while a long transaction is open, however far it has flushed.
+            _ if slot.is_some_and(|slot| !slot.physical) => self.readings.iter().find_map(|earlier| {
+                let before = slot_of(earlier, standby)?.restart_lsn?;
+                Some(per_second(earlier, reading, before, lsn))
+            }),
             // Since this connection began, at most.
             _ => self.readings.iter().find_map(|earlier| {
                 let sender = earlier.senders.iter().find(|other| Some(other.pid) == standby.pid)?;
@@ -444,6 +449,7 @@ impl History {
                 insert: reading.insert_lsn,
                 primary_flush: reading.flush_lsn,
                 connected: standby.state != StandbyState::Disconnected,
+                logical: slot_of(reading, standby).is_some_and(|slot| !slot.physical),
                 sent: standby.sent.lsn,
                 write: standby.write.lsn,
                 flush: standby.flush.lsn,

@@ -383,7 +383,7 @@ pub enum Place {
     StandbyWrite,
     /// The standby wrote it and does not get it to disk.
     StandbyFlush,
-    /// The standby has it on disk and does not replay it.
+    /// The standby has it on disk and does not replay it, or the subscriber does not apply it.
     Replay,
     /// The standby is not connected.
     Disconnected,

@@ -17,6 +17,7 @@ fn caught_up(second: u64) -> Observation {
         insert: end.unwrap(),
         primary_flush: end.unwrap(),
         connected: true,
+        logical: false,
         sent: end,
         write: end,
         flush: end,
@@ -236,6 +237,33 @@ fn without_them_the_places_of_the_replies_tell() {
         observation.wait_event = None;
     }
     assert_eq!(place(&running), Place::Unknown);
+}
+
+#[test]
+fn a_subscriber_has_no_walreceiver() {
+    let subscriber = |mut observations: Vec<Observation>| {
+        observations.iter_mut().for_each(|observation| observation.logical = true);
+        let bottleneck = attribute(&observations, SEGMENT);
+        (bottleneck.place, bottleneck.evidence.join(" "))
+    };
+    let silent = || blocked(|_| 5 * MIB);
+    let slow = || in_fsync(blocked(|second| (4 * second + 2) * MIB));
+    let flushing = samples(|second, standby| {
+        standby.flush = at(2 * MIB * second);
+        standby.replay = standby.flush;
+        standby.lag_s = Some(3.0);
+    });
+    // Its socket is full, or it has received what it has not committed.
+    for observations in [with_connection(silent(), 1.0, 1.0), with_connection(slow(), 0.9, 0.3), flushing] {
+        let (place, evidence) = subscriber(observations);
+        assert_eq!(place, Place::Replay, "{evidence}");
+        assert!(evidence.contains("applies as it receives") && !evidence.contains("fsync"), "{evidence}");
+    }
+    let (place, evidence) = subscriber(silent());
+    assert_eq!(place, Place::Unknown);
+    assert!(evidence.contains("the subscriber") && !evidence.contains("walreceiver"), "{evidence}");
+    assert_eq!(subscriber(with_connection(slow(), 1.0, 0.0)).0, Place::Network);
+    assert_eq!(subscriber(samples(|_, _| {})).0, Place::Generation);
 }
 
 #[test]

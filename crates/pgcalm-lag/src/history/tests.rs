@@ -163,6 +163,21 @@ fn a_standby_that_comes_back_from_another_address_is_one() {
 }
 
 #[test]
+fn what_a_subscriber_needs_comes_on_with_its_slot() {
+    let mut history = History::default();
+    let mut sample = Sample::default();
+    for second in 0..2 {
+        let slot = SlotReading { physical: false, ..slot("sub", Some(100), 0) };
+        let written = second * 8 * MIB;
+        let mut reading = with(reading(second as f64, written), &[sender("sub", written)], &[slot]);
+        reading.settings.max_slot_wal_keep_size_bytes = Some(64 * MIB);
+        sample = history.add(reading);
+    }
+    assert_eq!(sample.slots[0].seconds_until_lost, Some(75.0));
+    assert_eq!(sample.standbys[0].need.seconds_until_removed, Some(75.0));
+}
+
+#[test]
 fn two_that_are_alike_are_told_apart_by_who_stays_connected() {
     let alike = |pid: i32, port: u16, at: u64| Sender { pid, client_port: Some(port), ..sender("walreceiver", at) };
     let behind = alike(1, 40_000, 0);
