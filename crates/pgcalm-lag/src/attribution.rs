@@ -279,7 +279,9 @@ fn by_connection(seen: &Seen, segment_bytes: u64) -> Option<Bottleneck> {
         let connection = observation.connection.as_ref();
         connection.is_some_and(|connection| connection.unacknowledged_bytes == Some(0))
     });
-    if arrived == 1.0 && seen.last().sent > seen.last().write {
+    // A walsender that runs may decode a transaction for long, and has sent nothing of it.
+    let decodes = seen.last().logical && seen.waits(|_| true) < MOST;
+    if arrived == 1.0 && seen.last().sent > seen.last().write && !decodes {
         return Some(found(
             Place::StandbyWrite,
             "the standby's kernel has all that was sent, and its walreceiver does not say that it wrote it".to_string(),

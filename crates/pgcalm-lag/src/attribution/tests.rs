@@ -259,6 +259,23 @@ fn a_subscriber_has_no_walreceiver() {
         assert_eq!(place, Place::Replay, "{evidence}");
         assert!(evidence.contains("applies as it receives") && !evidence.contains("fsync"), "{evidence}");
     }
+    // Its kernel has all that was sent, and the walsender waits for more, or still decodes.
+    let arrived = |wait_event: Option<&str>| {
+        let nothing_waits = Connection {
+            unacknowledged_bytes: Some(0),
+            busy: Some(0.0),
+            receiver_limited: Some(0.0),
+            ..Connection::default()
+        };
+        let mut observations = silent();
+        for observation in &mut observations {
+            observation.connection = Some(nothing_waits.clone());
+            observation.wait_event = wait_event.map(str::to_string);
+        }
+        subscriber(observations).0
+    };
+    assert_eq!(arrived(Some("WalSenderWaitForWal")), Place::Replay);
+    assert_eq!(arrived(None), Place::Unknown);
     let (place, evidence) = subscriber(silent());
     assert_eq!(place, Place::Unknown);
     assert!(evidence.contains("the subscriber") && !evidence.contains("walreceiver"), "{evidence}");
