@@ -159,7 +159,7 @@ mod tests {
         refused("pg_tblspc/9: ");
         fs::remove_file(place("pg_tblspc/9")).unwrap();
         look().unwrap();
-        fs::remove_dir(place("base")).unwrap();
+        fs::remove_dir_all(place("base")).unwrap();
         refused("base: ");
     }
 }
