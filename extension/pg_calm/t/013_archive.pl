@@ -444,11 +444,12 @@ is( join(' ', grep { -e "$archive/$_" && -e "$pg_wal/$_" && compare("$pg_wal/$_"
 
 # --- a crash in the middle of copies; leftovers
 
+set('restart_after_crash', 'off');
+# the last reload: each lets go of who waits for the limit
 set('pg_calm_archive.bandwidth', '16kB');
 # a file that the archiver had begun before is not slowed
 ok(wait_for(sub { make_wal(1); return temporary_files() > 0 }), 'copies under way');
 # the archiver and its workers first: they would notice and clean up
-set('restart_after_crash', 'off');
 my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 kill 'KILL', archiving_pids();
 ok(wait_for(sub { return !kill 0, $postmaster }), 'the server has crashed');
