@@ -26,7 +26,6 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::export::alive::Lives;
-use crate::export::usage;
 use crate::metrics;
 use pgcalm_host::Failure;
 
@@ -74,7 +73,8 @@ impl Listener {
             Ok((listener.local_addr()?, listener))
         };
         let (address, listener) = bind().map_err(|error: io::Error| {
-            usage("--listen", address, format!("{error}; give an address of this host and a port that is free"))
+            // At a boot the host may not have it yet, and another program may have the port for a moment.
+            Failure::Host(format!("--listen {address}: {error}; give an address of this host and a port that is free"))
         })?;
         let failed = |error| Failure::Host(format!("start a thread: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

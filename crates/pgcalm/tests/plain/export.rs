@@ -455,10 +455,34 @@ fn what_a_service_hides_is_missing_and_named() {
     assert_eq!(terminate(exporter), 0);
 }
 
+/// Who finds a server by its process connects through a link to its socket, and /tmp is read-only for units.
+#[test]
+fn units_have_a_directory_for_links_to_sockets() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../debian");
+    let mut units = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Some(name) = name.strip_prefix("pgcalm.").and_then(|name| name.strip_suffix(".service")) else { continue };
+        units += 1;
+        let lines = format!("\nRuntimeDirectory={name}\nEnvironment=TMPDIR=%t/{name}\n");
+        assert!(fs::read_to_string(&path).unwrap().contains(&lines), "{name}");
+    }
+    assert_eq!(units, 4);
+}
+
+/// No wrong use, which its unit would not try again: at a boot an address may come late.
+#[test]
+fn an_address_that_is_taken_is_tried_again() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", taken.local_addr().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    let text = refused(command.args(["export", &listen, "--connect=host=/nonexistent"]), 3);
+    assert!(text.contains("--listen 127.0.0.1:"), "{text}");
+}
+
 #[test]
 fn bad_options_end_with_one_line_that_names_them() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = format!("--listen={}", taken.local_addr().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("a.prom");
     let mode = rustix::fs::Mode::from_raw_mode(0o666);
@@ -470,7 +494,6 @@ fn bad_options_end_with_one_line_that_names_them() {
         (vec![textfile.as_str()], "is a FIFO and no file"),
         (vec!["--textfile=/dev/null"], "is a device and no file"),
         (vec![taken_directory.as_str()], "is a directory and no file"),
-        (vec![taken.as_str(), "--connect=host=/nonexistent"], "--listen 127.0.0.1:"),
         (vec!["--connect=port=x password=secret"], "--connect: "),
         (vec!["--connect=host=a", "--connect=host=a"], "--connect: a:5432 is named twice"),
         (vec!["--textfile=/nonexistent/a.prom"], "--textfile /nonexistent/a.prom: "),
