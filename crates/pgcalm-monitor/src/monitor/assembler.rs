@@ -212,7 +212,7 @@ impl Assembler {
         let has_no_number = is_taken(&number) || of_container && self.crowded.contains(&port);
         let key = (port, place);
         let known = self.names.get(&key).filter(|name| !is_taken(name)).cloned();
-        let name = known.unwrap_or_else(|| if has_no_number { by_place } else { number });
+        let name = known.unwrap_or(if has_no_number { by_place } else { number });
         self.names.insert(key, name.clone());
         match pid {
             Some(pid) if self.watched.iter().any(|watched| watched.name == name) => format!("{name}:{pid}"),
