@@ -57,7 +57,7 @@ pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A restore with an error is tried again by its unit, before a save is to take its place.
+/// What could not be read is a failed file operation (exit code 1), though all else was.
 fn ended(error: Option<String>) -> anyhow::Result<()> {
     error.map_or(Ok(()), |error| Err(anyhow::Error::msg(error)))
 }
