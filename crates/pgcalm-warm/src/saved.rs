@@ -264,7 +264,7 @@ mod tests {
         assert!(error.contains("is a directory"), "{error}");
     }
 
-    /// The unit of --restore is tried again for ever after any other failure, and saves wait for it.
+    /// After wrong use the unit of --restore is not tried again, where without a server it is, and saves wait for it.
     #[test]
     fn without_a_file_of_use_it_is_wrong_use() {
         let directory = tempfile::tempdir().unwrap();
