@@ -20,8 +20,8 @@ pub struct Undone {
 
 /// Takes back what [`apply`](crate::apply::apply) has changed: of the kernel all, of servers those of the connection.
 ///
-/// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten. With
-/// `plan` nothing is changed or forgotten.
+/// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten, and said if
+/// the value is there nevertheless. With `plan` nothing is changed or forgotten.
 pub fn undo(
     root: &HostRoot,
     directory: &Path,
@@ -61,6 +61,13 @@ pub fn undo(
                     }
                     Ok(Some(now)) if kernel_file::read(root, former_file)? != *former => {
                         undone.notes.push(changed_since(file, &now, set, former));
+                    }
+                    // Not written back: what was there before this boot may fit neither this kernel nor this device.
+                    Ok(None) if kernel_file::read(root, file).is_ok_and(|now| now == *set) => {
+                        undone.notes.push(format!(
+                            "{file} stays {set}: doctor set it before this boot, and if it is not the kernel's own value, something \
+                             sets it at each boot: take it out of /etc/sysctl.d or udev's rules, and reboot"
+                        ));
                     }
                     Ok(_) => {}
                 }

@@ -84,8 +84,21 @@ fn a_value_that_somebody_has_changed_since_is_left_and_one_of_an_earlier_boot_fo
 
     apply::apply(&host.root, &state, &[kernel(file, "30000")], None).unwrap();
     host.write("proc/sys/kernel/random/boot_id", "boot-2\n");
+    host.sysctl("dirty_expire_centisecs", 3000);
     let undone = undo::undo(&host.root, &state, None, false).unwrap();
     assert_eq!(undone, undo::Undone::default());
+}
+
+#[test]
+fn a_value_that_comes_back_with_each_boot_is_told() {
+    let host = Host::new();
+    let state = host.root.path("state");
+    let file = "/proc/sys/vm/dirty_expire_centisecs";
+    apply::apply(&host.root, &state, &[kernel(file, "30000")], None).unwrap();
+    host.write("proc/sys/kernel/random/boot_id", "boot-2\n");
+    let undone = undo::undo(&host.root, &state, None, false).unwrap();
+    assert_eq!(undone.changes, []);
+    assert!(undone.notes.len() == 1 && undone.notes[0].contains("before this boot"), "{:?}", undone.notes);
     assert_eq!(host.read(file), "30000");
 }
 
