@@ -13,13 +13,18 @@ const HANGS_AFTER: f64 = 120.0;
 pub(super) fn goes_nowhere(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
     let mode = read::text(server, "archive_mode")?;
-    // archive_library came with 15.
+    // archive_library came with 15, where it goes before the command.
     let library = read::text(server, "archive_library").unwrap_or_default();
     let command = read::text(server, "archive_command")?;
-    when(mode != "off" && library.is_empty() && command.is_empty(), || {
-        Found::new(format!("archive_mode = {mode}, neither archive_library nor archive_command is set"))
+    let (seen, cure) = match (library.is_empty(), command.is_empty()) {
+        (true, true) => ("neither archive_library nor archive_command is set", "…"),
+        (false, false) if server.version_num >= 160_000 => ("archive_library and archive_command are both set", ""),
+        _ => return Ok(None),
+    };
+    when(mode != "off", || {
+        Found::new(format!("archive_mode = {mode}, {seen}"))
             .and(waiting(server))
-            .run("ALTER SYSTEM SET archive_command = '…'; SELECT pg_reload_conf();")
+            .run(format!("ALTER SYSTEM SET archive_command = '{cure}'; SELECT pg_reload_conf();"))
     })
 }
 

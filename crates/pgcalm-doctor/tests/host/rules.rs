@@ -280,6 +280,22 @@ fn every_rule_of_the_table_has_a_case_and_a_name_of_its_own() {
 }
 
 #[test]
+fn an_archiver_that_has_a_library_and_a_command_refuses_both_from_16_on() {
+    let report = |version| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "archive_library", "pg_calm_archive");
+        server(&mut facts).version_num = version;
+        rules::judge(facts)
+    };
+    let refused = report(160_000);
+    let finding = find(&refused, "archive-goes-nowhere");
+    assert!(finding.evidence[0].contains("both"), "{finding:?}");
+    assert!(finding.commands[0].contains("archive_command = '';"), "{finding:?}");
+    let taken = report(150_020);
+    assert!(!ids(&taken).contains(&"archive-goes-nowhere"), "{:?}", taken.findings);
+}
+
+#[test]
 fn a_threshold_is_not_passed_by_reaching_it() {
     let at_the_edge = [
         facts("archive-backlog", |f| server(f).archiver.ready_files = Some(64)),

@@ -48,10 +48,11 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Outage,
         problem: "WAL is kept for an archive that nothing brings it to.",
         looks_at: "`archive_mode`, `archive_library`, `archive_command`",
-        applies: "archive_mode is on or always, neither of the others is set",
-        reason: "archiving is then suspended and WAL accumulates (documentation of archive_command); a full disk ends the \
-                 server with a PANIC (`XLogWrite`)",
-        cure: "Set archive_command or archive_library; or archive_mode = off, with a restart.",
+        applies: "archive_mode is on or always, and of the others neither is set, or, from PostgreSQL 16 on, both",
+        reason: "archiving is then suspended and WAL accumulates (documentation of archive_command); with both the archiver ends \
+                 with an error again and again, and counts no failure (`LoadArchiveLibrary`); a full disk ends the server with a \
+                 PANIC (`XLogWrite`)",
+        cure: "Set archive_command or archive_library, the other to ''; or archive_mode = off, with a restart.",
         effect: "WAL is recycled again.",
         reversible: false,
         condition: archive::goes_nowhere,
