@@ -42,8 +42,8 @@ pub struct Caller<'a> {
 pub enum DefaultUser {
     /// `postgres`.
     Superuser,
-    /// As with libpq, the operating system user. Instead of root, who is hardly ever a role, the owner of the server's socket, or
-    /// `postgres`.
+    /// As with libpq, the operating system user. Instead of root, who is hardly ever a role, the owner of the server's socket, or,
+    /// of a container's, too, `postgres`.
     OperatingSystem,
 }
 

@@ -50,10 +50,16 @@ impl Postmaster {
         }
     }
 
-    /// Whom its process shows.
+    /// Whom its process shows. `None` in a container, where the user has another name than in this process's user database.
     pub(crate) fn owner(&self) -> Option<Owner> {
-        let path = self.root.path(format!("proc/{}", self.pid));
-        Some(Owner::of(&rustix::fs::stat(path).ok()?))
+        let stat = |path: String| rustix::fs::stat(self.root.path(path)).ok();
+        let file_system = |process: &str| stat(format!("proc/{process}/root")).map(|root| (root.st_dev, root.st_ino));
+        let its = self.pid.to_string();
+        // A mount namespace alone is no container: a service's own /tmp brings one.
+        if file_system(&its).is_some_and(|root| file_system("self").is_some_and(|own| own != root)) {
+            return None;
+        }
+        Some(Owner::of(&stat(format!("proc/{its}"))?))
     }
 
     /// The directory of its socket, as this process finds it: for messages and for password files.
@@ -145,5 +151,24 @@ impl Socket {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711))?;
         symlink(process_file::handle(&self.handle), directory.path().join(format!(".s.PGSQL.{port}")))?;
         Ok(directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_containers_user_is_not_looked_up_here() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(directory.path());
+        for (process, link) in [("self", "/"), ("7", "/"), ("8", "/proc"), ("9", "/nowhere")] {
+            fs::create_dir_all(root.path(format!("proc/{process}"))).unwrap();
+            symlink(link, root.path(format!("proc/{process}/root"))).unwrap();
+        }
+        let owner = |pid| Postmaster { root: root.clone(), pid, start_ticks: 0, directory: None }.owner();
+        let own = Owner::of(&rustix::fs::stat(root.path("proc/7")).unwrap());
+        // A root directory that may not be looked at is taken for this one.
+        assert_eq!([7, 8, 9, 10].map(owner), [Some(own), None, Some(own), None]);
     }
 }
