@@ -114,3 +114,19 @@ fn every_page_is_in_the_navigation() {
         assert!(listed != moved, "mkdocs.yml: {name}");
     }
 }
+
+/// systemd makes the user and group of such a unit, and refuses to start it where a group of that name is there already.
+#[test]
+fn no_page_has_a_group_made_that_a_unit_makes() {
+    let units = files("debian", &[".service"]).into_iter().map(|unit| text(&unit));
+    let dynamic: Vec<String> = units.filter(|unit| unit.contains("\nDynamicUser=yes\n")).collect();
+    let users = dynamic.iter().flat_map(|unit| unit.lines()).filter_map(|line| line.strip_prefix("User="));
+    let mut number = 0;
+    for user in users {
+        number += 1;
+        for page in pages() {
+            assert!(!text(&page).contains(&format!(" -g {user} ")), "{page}: group {user}");
+        }
+    }
+    assert!(number > 0, "no such unit");
+}
