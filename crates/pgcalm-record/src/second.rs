@@ -1,5 +1,6 @@
 //! One second of one instance: what of the monitor's model tells whether users were held, and by what.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use pgcalm_host::instance::Role;
@@ -90,7 +91,7 @@ pub struct Second {
     pub archive_fails: bool,
     /// For which input of pg_calm_guard sessions are held.
     pub guard: Option<String>,
-    /// The disk below the data directory.
+    /// Of the disks below the data directory and tablespaces the one that hangs, else the busiest.
     pub data: Option<Disk>,
     /// That below pg_wal; the same one where both share it.
     pub wal: Option<Disk>,
@@ -174,6 +175,11 @@ impl Disk {
         self.in_flight > 0 && self.busy >= 0.95 && self.reads + self.writes < 1.0
     }
 
+    /// How much it has to do, against another.
+    fn load(&self) -> (bool, f64, f64, u64) {
+        (self.hangs(), self.cap_share(), self.busy, self.in_flight)
+    }
+
     fn of(volume: &Volume, device: &Device, caps: &Caps) -> Self {
         let rates = device.rates.unwrap_or_default();
         let use_of = |what, cap: &Option<pgcalm_monitor::model::Cap>, used: f64| {
@@ -190,7 +196,7 @@ impl Disk {
         Self {
             name: device.name.clone(),
             path: volume.path.clone(),
-            is_shared: volume.roles.contains(&Role::Data) && volume.roles.contains(&Role::Wal),
+            is_shared: has_data(volume) && volume.roles.contains(&Role::Wal),
             reads: rates.read_operations_per_second,
             read_bytes: rates.read_bytes_per_second,
             writes: rates.write_operations_per_second,
@@ -205,10 +211,10 @@ impl Disk {
 impl Second {
     /// What a sample tells of an instance. `last_asked` is when the server was asked for the second before.
     pub fn of(host: &Host, instance: &Instance, last_asked: Option<u64>) -> Self {
-        let disk = |role| {
-            let volume = instance.volumes.iter().find(|volume| volume.roles.contains(&role))?;
-            Some(Disk::of(volume, host.device(volume)?, &host.caps_of_all(volume)))
-        };
+        let disk = |volume: &Volume| Some(Disk::of(volume, host.device(volume)?, &host.caps_of_all(volume)));
+        // Of equals the first, which is the data directory's: the last one is taken of those that are equal.
+        let data = instance.volumes.iter().rev().filter(|volume| has_data(volume)).filter_map(disk);
+        let data = data.max_by(|a, b| a.load().partial_cmp(&b.load()).unwrap_or(Ordering::Equal));
         let mut second = Self {
             time_ms: host.time_ms,
             answer: match &instance.reachability {
@@ -225,8 +231,8 @@ impl Second {
             is_primary: instance.role.map(|role| role == pgcalm_monitor::model::ServerRole::Primary),
             checkpoint: instance.checkpoint.clone(),
             maintenance: instance.maintenance.clone(),
-            data: disk(Role::Data),
-            wal: disk(Role::Wal),
+            data,
+            wal: instance.volumes.iter().find(|volume| volume.roles.contains(&Role::Wal)).and_then(disk),
             neighbours: neighbours(host, instance),
             memory: host.memory.clone().unwrap_or_default(),
             cpu: host.cpu,
@@ -302,6 +308,11 @@ impl Second {
     }
 }
 
+/// Whether tables lie on it.
+fn has_data(volume: &Volume) -> bool {
+    volume.roles.iter().any(|role| matches!(role, Role::Data | Role::Tablespace))
+}
+
 fn asked_ms(host: &Host, instance: &Instance) -> u64 {
     let (until, seconds) = match (&instance.reachability, instance.sampled_ms, instance.sample_seconds) {
         (Reachability::Hung { seconds }, ..) => (host.time_ms, *seconds),
@@ -363,5 +374,42 @@ mod tests {
         host.instances[1].volumes[0].caps = Caps::default();
         let disk = Second::of(&host, &host.instances[0], None).data.unwrap();
         assert!(disk.cap.is_none() && !disk.is_full(), "{disk:?}");
+    }
+
+    /// The disk of the data directory may have nothing to do while sessions wait for that of a tablespace.
+    #[test]
+    fn the_data_s_disk_is_the_one_of_all_tablespaces_that_hangs_or_is_busiest() {
+        let device = |name: &str, busy, writes, in_flight| Device {
+            name: name.to_string(),
+            in_flight,
+            rates: Some(DeviceRates {
+                busy: Some(busy),
+                write_operations_per_second: writes,
+                ..DeviceRates::default()
+            }),
+            ..Device::default()
+        };
+        let volume = |disk: &str, roles: &[Role]| Volume {
+            roles: roles.to_vec(),
+            disk: Some(disk.to_string()),
+            ..Volume::default()
+        };
+        let of = |sda: Device, sdb: Device| {
+            let volumes = vec![volume("sda", &[Role::Data]), volume("sdb", &[Role::Wal, Role::Tablespace])];
+            let host = Host {
+                devices: vec![sda, sdb],
+                instances: vec![Instance { volumes, ..Instance::default() }],
+                ..Host::default()
+            };
+            Second::of(&host, &host.instances[0], None)
+        };
+        let second = of(device("sda", 0.0, 0.0, 0), device("sdb", 1.0, 900.0, 8));
+        assert_eq!(second.data.as_ref().unwrap().name, "sdb");
+        assert!(second.wal.as_ref().unwrap().is_shared);
+        assert_eq!(second.disks().count(), 1);
+        let hangs = of(device("sda", 0.96, 0.0, 1), device("sdb", 1.0, 900.0, 8));
+        assert_eq!(hangs.data.unwrap().name, "sda");
+        let idle = of(device("sda", 0.0, 0.0, 0), device("sdb", 0.0, 0.0, 0));
+        assert_eq!(idle.data.unwrap().name, "sda");
     }
 }
