@@ -21,7 +21,7 @@ use crate::model::{Counters, Instance, Module, Reachability, Stop, Subject, Wait
 use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;
-use crate::server::checkpoint::Follower;
+use crate::server::checkpoint::{Control, Follower};
 use crate::server::counters::Gone;
 use crate::server::session::{Columns, Session};
 
@@ -37,6 +37,7 @@ const DIRTY_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     follower: Follower,
+    control: Control,
     queue: Queue,
     wait_time: WaitTime,
     gone: Gone,
@@ -127,7 +128,7 @@ impl Server {
     fn ask(&mut self, memory: &mut Memory) -> Result<Instance, Error> {
         let Self { session, facts, .. } = self;
         let mut instance = Instance::default();
-        let Some(core) =
+        let Some(mut core) =
             session.part("counters", Subject::Activity, |session| counters::ask(session, facts.version))?
         else {
             return Ok(instance);
@@ -146,6 +147,7 @@ impl Server {
             );
         }
         let checkpointer = look.as_ref().and_then(|look| look.checkpointer.as_ref());
+        memory.control.add_to(&mut core, session, checkpointer)?;
 
         match module::schema(facts) {
             Ok(schema) => {
@@ -213,7 +215,7 @@ impl Server {
         }
         instance.replication = session.part("replication", Subject::Replication, |session| {
             let history = &mut memory.lag;
-            replication::ask(session, facts, core.role, history)
+            replication::ask(session, facts, core.role, history, !checkpoint::holds_control_file(checkpointer))
         })?;
 
         let elapsed = memory.before.as_ref().map(|before| now.duration_since(before.when));

@@ -19,6 +19,7 @@ const QUEUE: &str = "SELECT count(*) AS files, min(name COLLATE \"C\") AS oldest
 /// The queue as it was counted last.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
+    asked: Option<Instant>,
     counted: Option<(Instant, Counted)>,
 }
 
@@ -38,7 +39,9 @@ impl Queue {
             return Ok(archive);
         }
         archive.state = ArchiveState::Other;
-        if self.counted.as_ref().is_none_or(|(when, _)| when.elapsed() >= QUEUE_INTERVAL) {
+        if self.asked.is_none_or(|when| when.elapsed() >= QUEUE_INTERVAL) {
+            // Noted before: should the directory's disk hang, the next session does not ask for the same at once.
+            self.asked = Some(Instant::now());
             self.counted = Some((Instant::now(), count(session)?));
         }
         if let Some((when, counted)) = &self.counted {

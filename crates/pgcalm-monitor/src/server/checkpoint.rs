@@ -1,10 +1,10 @@
 //! Where the checkpointer is: of the module, else from its wait event.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use postgres::{Error, Row};
 
-use crate::model::{Checkpoint, CheckpointPhase, CheckpointSource, CompletedCheckpoint};
+use crate::model::{Checkpoint, CheckpointPhase, CheckpointSource, CompletedCheckpoint, Subject};
 use crate::server::counters::Core;
 use crate::server::facts::Facts;
 use crate::server::session::{Columns, Session};
@@ -95,6 +95,72 @@ fn completed(row: &Row) -> Result<CompletedCheckpoint, Error> {
         buffers_written: row.count("buffers_written")?,
         unflushed_pages_at_sync: row.count("unflushed_pages_at_sync")?,
     })
+}
+
+/// pg_control is read again after this time.
+const CONTROL_INTERVAL: Duration = Duration::from_secs(10);
+
+const CONTROL: &str = "SELECT pg_wal_lsn_diff(redo_lsn, '0/0')::int8 AS redo, \
+    extract(epoch FROM clock_timestamp() - checkpoint_time)::float8 AS age FROM pg_control_checkpoint()";
+
+/// What pg_control says of the last complete checkpoint. The server reads it under `ControlFileLock`, which who writes it holds until
+/// it is synced, and no signal ends the wait for that: neither the counters nor each second may have to wait there.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    asked: Option<Instant>,
+    known: Option<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    when: Instant,
+    redo_bytes: u64,
+    /// Since it began.
+    age: Option<f64>,
+}
+
+impl Control {
+    /// Asks, if it is time to, and adds what is known.
+    pub(super) fn add_to(
+        &mut self,
+        core: &mut Core,
+        session: &mut Session,
+        checkpointer: Option<&(String, String)>,
+    ) -> Result<(), Error> {
+        if self.is_due(checkpointer) {
+            // Noted before: should it hang, the next session does not ask for the same at once.
+            self.asked = Some(Instant::now());
+            let row =
+                session.part("pg_control_checkpoint", Subject::Checkpoint, |session| session.row(CONTROL))?.flatten();
+            match row {
+                Some(row) => {
+                    let redo_bytes = row.count("redo")?.unwrap_or_default();
+                    self.known = Some(Known { when: Instant::now(), redo_bytes, age: row.number("age")? });
+                }
+                // The session knows when to ask again, and says in each sample what is missing.
+                None => *self = Self::default(),
+            }
+        }
+        self.fill(core);
+        Ok(())
+    }
+
+    fn is_due(&self, checkpointer: Option<&(String, String)>) -> bool {
+        !holds_control_file(checkpointer) && self.asked.is_none_or(|when| when.elapsed() >= CONTROL_INTERVAL)
+    }
+
+    fn fill(&self, core: &mut Core) {
+        let Some(known) = &self.known else { return };
+        // A standby that has replayed nothing yet has no position.
+        let position = Some(core.counters.wal_position_bytes).filter(|position| *position > 0);
+        core.wal_since_redo_bytes = position.map(|position| position.saturating_sub(known.redo_bytes));
+        core.checkpoint_seconds = known.age.map(|age| age + known.when.elapsed().as_secs_f64());
+    }
+}
+
+/// Whether the checkpointer holds the lock of pg_control, as far as its wait event tells.
+pub(super) fn holds_control_file(checkpointer: Option<&(String, String)>) -> bool {
+    checkpointer.is_some_and(|(_, event)| event.to_ascii_lowercase().starts_with("controlfile"))
 }
 
 /// Follows a checkpoint from look to look.
@@ -223,6 +289,32 @@ mod tests {
         assert_eq!(follower.written(), Some(40));
         follower.follow(Some(9), &core(230));
         assert_eq!(follower.written(), Some(30));
+    }
+
+    /// It is held over an fsync, and who waits for it can't be cancelled.
+    #[test]
+    fn pg_control_is_not_read_while_the_checkpointer_syncs_it_and_not_each_second() {
+        let mut control = Control::default();
+        assert!(control.is_due(None) && control.is_due(Some(&event("Timeout", "CheckpointWriteDelay"))));
+        assert!(!control.is_due(Some(&event("IO", "ControlFileSyncUpdate"))));
+        control.asked = Some(Instant::now());
+        assert!(!control.is_due(None));
+    }
+
+    #[test]
+    fn wal_since_redo_grows_with_the_position_between_two_looks_at_pg_control() {
+        let mut core = core(0);
+        let mut control = Control::default();
+        control.fill(&mut core);
+        assert_eq!((core.wal_since_redo_bytes, core.checkpoint_seconds), (None, None));
+        control.known = Some(Known { when: Instant::now(), redo_bytes: 400, age: Some(7.0) });
+        let since = [0, 300, 1000, 1500].map(|position| {
+            core.counters.wal_position_bytes = position;
+            control.fill(&mut core);
+            core.wal_since_redo_bytes
+        });
+        assert_eq!(since, [None, Some(0), Some(600), Some(1100)]);
+        assert!(core.checkpoint_seconds.is_some_and(|age| age >= 7.0));
     }
 
     #[test]

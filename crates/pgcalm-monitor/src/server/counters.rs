@@ -13,9 +13,9 @@ pub(super) struct Core {
     pub role: ServerRole,
     /// Counters.
     pub counters: Counters,
-    /// WAL since the redo point of the last complete checkpoint.
+    /// WAL since the redo point of the last complete checkpoint, once pg_control was asked.
     pub wal_since_redo_bytes: Option<u64>,
-    /// Since the last complete checkpoint began.
+    /// Since the last complete checkpoint began, once pg_control was asked.
     pub checkpoint_seconds: Option<f64>,
 }
 
@@ -43,13 +43,11 @@ impl Gone {
 /// Asks for all.
 pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error> {
     let sql = format!(
-        "SELECT d.*, w.wal_fpi, b.*, l.standby, pg_wal_lsn_diff(l.position, '0/0')::int8 AS position, \
-         pg_wal_lsn_diff(l.position, c.redo_lsn)::int8 AS since_redo, \
-         extract(epoch FROM clock_timestamp() - c.checkpoint_time)::float8 AS checkpoint_age \
+        "SELECT d.*, w.wal_fpi, b.*, l.standby, pg_wal_lsn_diff(l.position, '0/0')::int8 AS position \
          FROM (SELECT sum(xact_commit)::int8 AS commits, sum(xact_rollback)::int8 AS rollbacks, \
          sum(deadlocks)::int8 AS deadlocks, sum(temp_bytes)::int8 AS temp_bytes, \
          sum(sessions)::int8 AS sessions, sum(blks_read)::int8 AS blocks_read FROM pg_stat_database) d, \
-         {} w, {} b, pg_control_checkpoint() c, \
+         {} w, {} b, \
          (SELECT pg_is_in_recovery() AS standby, CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() \
          ELSE pg_current_wal_insert_lsn() END AS position) l",
         version.wal(),
@@ -79,8 +77,8 @@ pub(super) fn ask(session: &mut Session, version: Version) -> Result<Core, Error
             sessions: count("sessions")?,
             blocks_read: count("blocks_read")?,
         },
-        wal_since_redo_bytes: row.count("since_redo")?,
-        checkpoint_seconds: row.number("checkpoint_age")?,
+        wal_since_redo_bytes: None,
+        checkpoint_seconds: None,
     })
 }
 

@@ -16,12 +16,14 @@ const RECEIVER: &str = "SELECT (SELECT coalesce(status, 'hidden') FROM pg_stat_w
     CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 ELSE \
     extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8 AS replay_seconds";
 
-/// Asks for all. A primary that has standbys or slots, or had, is asked in detail; others are spared that.
+/// Asks for all. A primary that has standbys or slots, or had, is asked in detail; others are spared that. `reads_control`: whether
+/// pg_control can be read, without which there is no detail.
 pub(super) fn ask(
     session: &mut Session,
     facts: &Facts,
     role: ServerRole,
     history: &mut Option<History>,
+    reads_control: bool,
 ) -> Result<Replication, Error> {
     let mut replication = Replication {
         standbys: standbys(session)?,
@@ -32,7 +34,7 @@ pub(super) fn ask(
         },
     };
     let alone = replication.standbys.is_empty() && replication.slots.is_empty();
-    if role == ServerRole::Primary && facts.sees_all_sessions && (!alone || history.is_some()) {
+    if reads_control && role == ServerRole::Primary && facts.sees_all_sessions && (!alone || history.is_some()) {
         let history = history.get_or_insert_default();
         let sample = session.part("lag", Subject::Replication, |session| session.lag(history))?;
         if let Some(sample) = sample {
