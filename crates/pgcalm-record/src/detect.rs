@@ -12,7 +12,7 @@ use pgcalm_monitor::model::{Host, Instance, WaitCause};
 use pgcalm_trace::why::report::Samples;
 
 use crate::baseline::{Baseline, Usual};
-use crate::incident::Incident;
+use crate::incident::{GOES_ON, Incident};
 use crate::report::build;
 use crate::second::{Answer, Second};
 use crate::stuck::{Looks, Target};
@@ -31,6 +31,9 @@ const AWAY_AT_END: usize = 5;
 
 /// After so many samples without it an instance is forgotten, and what was usual for it.
 const FORGOTTEN: usize = 3600;
+
+/// One that goes on for as long is told before it ends: nobody knows whether the recorder lives to see that.
+const LONG_MS: u64 = 30_000;
 
 /// A longer time between two samples, and than two intervals, is a gap: the recorder or the machine was stopped, or the clock was set.
 const GAP_MS: u64 = 10_000;
@@ -92,6 +95,16 @@ pub struct Open {
     pub usual: Usual,
     /// What was sampled of it.
     pub samples: Option<Samples>,
+    /// Whether it was told while it went on, so that its end is, too.
+    pub is_told: bool,
+}
+
+impl Open {
+    /// From the first bad second to the last one.
+    fn lasted_ms(&self) -> u64 {
+        let time = |at: usize| self.seconds.get(at).map(|(second, _)| second.time_ms);
+        time(self.last).zip(time(self.first)).map_or(0, |(last, first)| last.saturating_sub(first))
+    }
 }
 
 /// Of a sample each second.
@@ -142,6 +155,18 @@ impl Detector {
             let open = server.open.as_ref().filter(|open| open.last < open.seconds.len())?;
             Some(build::incident(&server.subject, open, None))
         })
+    }
+
+    /// Those that have gone on for long and meant something, as far as they can be told.
+    pub fn tell_long(&mut self) -> Vec<Incident> {
+        let mut incidents = Vec::new();
+        for server in self.servers.values_mut() {
+            if let Some(open) = server.open.as_mut().filter(|open| open.lasted_ms() >= LONG_MS && is_worth_it(open)) {
+                open.is_told = true;
+                incidents.push(build::incident(&server.subject, open, Some(GOES_ON)));
+            }
+        }
+        incidents
     }
 
     /// Those whose processes are looked at.
@@ -353,14 +378,14 @@ impl Server {
             first += 1;
         }
         let last = seconds.len();
-        self.open = Some(Open { seconds, first, last, usual, samples: None });
+        self.open = Some(Open { seconds, first, last, usual, samples: None, is_told: false });
     }
 
     /// Ends the incident that goes on, and gives it if it meant anything.
     fn close(&mut self, by: Option<&'static str>, incidents: &mut Vec<Incident>) {
         let Some(mut open) = self.open.take() else { return };
         open.last = open.last.min(open.seconds.len().saturating_sub(1));
-        if open.seconds.is_empty() || !is_worth_it(&open) {
+        if open.seconds.is_empty() || !open.is_told && !is_worth_it(&open) {
             return;
         }
         incidents.push(build::incident(&self.subject, &open, by));

@@ -84,7 +84,7 @@ pub struct Incident {
     pub ended_ms: u64,
     /// How long users were held.
     pub seconds: f64,
-    /// Why it ended, where not by itself: `server_away`, `recorder_gap` or `became_usual`.
+    /// Why it ended, where not by itself: `server_away`, `recorder_gap` or `became_usual`; `goes_on` before.
     pub ended_by: Option<String>,
     /// Commits per second that are usual for this server; `None` if that was not known yet.
     pub usual_commits_per_second: Option<f64>,
@@ -121,6 +121,9 @@ pub struct Incident {
     /// The minute before, the incident, and what followed, by second.
     pub timeline: Vec<Moment>,
 }
+
+/// What [`Incident::ended_by`] says of one that has not.
+pub const GOES_ON: &str = "goes_on";
 
 /// A cause that could be shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

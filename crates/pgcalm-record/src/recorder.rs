@@ -13,7 +13,7 @@ use pgcalm_monitor::model::Host;
 use rustix::mm::MlockAllFlags;
 
 use crate::detect::Detector;
-use crate::incident::Incident;
+use crate::incident::{GOES_ON, Incident};
 use crate::place;
 use crate::sampler::Sampler;
 use crate::store::{Item, Limits, Packer, Reader, Writer};
@@ -27,6 +27,9 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Between attempts to write, while the disk takes nothing.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// What goes on is written at this interval.
+const GOING_ON_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is too old or too much is removed at this interval.
 const TIDY_INTERVAL: Duration = Duration::from_secs(60);
@@ -85,6 +88,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
     let mut told = String::new();
     let mut packer = Packer::default();
     let mut last = 0;
+    let mut going_on = Instant::now();
     while !stop() {
         let Some(host) = monitor.wait_for(LOOK, |host| host.time_ms != last) else { continue };
         last = host.time_ms;
@@ -103,6 +107,10 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
             ring.push(Item::Second(server, Box::new(second), bad));
         }
         push_new(step.incidents, &known, &ring);
+        if going_on.elapsed() >= GOING_ON_INTERVAL {
+            push_new(detector.tell_long(), &known, &ring);
+            going_on = Instant::now();
+        }
     }
     push_new(detector.finish(), &known, &ring);
     thread.finish();
@@ -116,6 +124,11 @@ fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&
         let Some(until) = reader.last(now_ms())? else { return Ok(Vec::new()) };
         let from = until.saturating_sub(LOOK_BACK_MS);
         let known = reader.incidents(from)?;
+        // Of which the recorder that wrote them has not seen the end. It may be judged to be later yet.
+        for incident in known.iter().filter(|known| known.ended_by.as_deref() == Some(GOES_ON)) {
+            let ended_by = Some("recorder_gap".to_string());
+            ring.push(Item::Incident(Box::new(Incident { ended_by, ..incident.clone() })));
+        }
         reader.samples(from, until, |host| push_new(detector.push(&host).incidents, &known, ring))?;
         Ok(known)
     });
@@ -140,6 +153,11 @@ fn push_new(incidents: Vec<Incident>, known: &[Incident], ring: &Ring) {
             // It goes on, and is written over that one.
             incident.seconds += (incident.started_ms as f64 - known.started_ms as f64) / 1000.0;
             incident.started_ms = known.started_ms;
+            // Judged without what was usual, it tells less than that one does already.
+            if incident.usual_commits_per_second.is_none() && known.usual_commits_per_second.is_some() {
+                let Incident { seconds, ended_ms, ended_by, .. } = incident;
+                incident = Incident { seconds, ended_ms, ended_by, ..known.clone() };
+            }
         }
         ring.push(Item::Incident(Box::new(incident)));
     }
@@ -384,6 +402,30 @@ mod tests {
         push_new(vec![later(1000, "5433", 6000), later(6000, "5432", 9000)], &known, &ring);
         let written: Vec<_> = incidents(&ring).iter().map(|it| (it.started_ms - NOW, it.seconds)).collect();
         assert_eq!(written, [(0, 7.0), (1000, 6.0), (6000, 6.0)]);
+    }
+
+    #[test]
+    fn one_that_went_on_when_the_recorder_was_killed_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+        let started_ms = now_ms() - 60_000;
+        let goes_on = Incident { ended_by: Some(GOES_ON.to_string()), ..incident(started_ms, Cause::VolumeHung) };
+        let mut items = Packer::default().pack(&Host { time_ms: goes_on.ended_ms, ..Host::default() }).unwrap();
+        items.push(Item::Incident(Box::new(goes_on)));
+        Writer::open(directory.path(), limits).unwrap().write(&items).unwrap();
+        let ring = Ring::default();
+        let known = judge_again(directory.path(), &mut Detector::default(), &ring, |line| panic!("{line}"));
+        let ends = || incidents(&ring).iter().map(|it| it.ended_by.clone().unwrap_or_default()).collect::<Vec<_>>();
+        assert_eq!(ends(), ["recorder_gap"]);
+        // Judged by less, it has another end and nothing else.
+        let later = Incident {
+            ended_ms: started_ms + 60_000,
+            usual_commits_per_second: None,
+            ..incident(started_ms + 4000, Cause::Unknown)
+        };
+        push_new(vec![later], &known, &ring);
+        let kept: Vec<_> = incidents(&ring).iter().map(|it| (it.cause, it.started_ms, it.seconds)).collect();
+        assert_eq!(kept, [(Cause::VolumeHung, started_ms, 10.0)]);
     }
 
     #[test]

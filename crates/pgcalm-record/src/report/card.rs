@@ -6,7 +6,7 @@ use pgcalm_render::number::{MISSING, plural, short};
 use pgcalm_render::text::width;
 
 use super::time::{time, with_zone};
-use crate::incident::{Cause, Evidence, Incident, Moment};
+use crate::incident::{Cause, Evidence, GOES_ON, Incident, Moment};
 use crate::stuck::by_function;
 
 /// Rows of a table that a terminal has room for.
@@ -106,6 +106,7 @@ fn held(incident: &Incident) -> Table {
         Some("recorder_gap") => {
             row("ended", "for the recorder, which was stopped; users may have been held longer".to_string());
         }
+        Some(GOES_ON) => row("ended", "not yet when this was written".to_string()),
         Some("became_usual") => row("ended", "not: after ten minutes it is what is usual".to_string()),
         _ => {}
     }
