@@ -20,6 +20,15 @@ pub fn text(time_ms: u64) -> String {
 ///
 /// [`Failure::Usage`] if it can't be read, or means a moment that is still to come.
 pub fn parse(option: &str, text: &str, now: &Zoned) -> Result<u64, Failure> {
+    moments(option, text, now).map(|(first, _)| first)
+}
+
+/// As [`parse`]; and the other moment of a time of day that was twice, as clocks were set back.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn moments(option: &str, text: &str, now: &Zoned) -> Result<(u64, Option<u64>), Failure> {
     let refused = |why: &str| {
         Failure::Usage(format!(
             "{option} {text}: {why}; give e.g. 03:12, \"yesterday 03:12\", \"2 hours ago\" or \"2026-11-27 03:12\""
@@ -39,7 +48,13 @@ pub fn parse(option: &str, text: &str, now: &Zoned) -> Result<u64, Failure> {
     if time > *now {
         return Err(refused("is still to come"));
     }
-    u64::try_from(time.timestamp().as_millisecond()).map_err(|_| refused("is before 1970"))
+    let milliseconds = |time: &Zoned| u64::try_from(time.timestamp().as_millisecond());
+    let first = milliseconds(&time).map_err(|_| refused("is before 1970"))?;
+    // What has no time of day, as "2 hours ago", is one moment.
+    let same = || time.time_zone().to_ambiguous_zoned(time.datetime());
+    let other = [same().earlier(), same().later()].into_iter().flatten().find(|other| *other != time);
+    let other = other.filter(|other| text.contains(':') && *other <= *now);
+    Ok((first, other.and_then(|other| milliseconds(&other).ok())))
 }
 
 #[cfg(test)]
@@ -66,6 +81,17 @@ mod tests {
         assert_eq!(read("2026-11-20 03:12"), "2026-11-20 03:12:00");
         assert_eq!(read("2026-11-27T02:12:00Z"), "2026-11-27 03:12:00");
         assert_eq!(read("now"), "2026-11-27 09:00:00");
+    }
+
+    #[test]
+    fn a_time_of_day_that_was_twice_is_two_moments() {
+        let now: Zoned = "2026-10-25T09:00:00+01:00[Europe/Berlin]".parse().unwrap();
+        let apart = |text| {
+            let (first, other) = moments("--at", text, &now).unwrap();
+            other.map(|other| other.abs_diff(first))
+        };
+        assert_eq!(["02:30", "yesterday 02:30"].map(apart), [Some(3_600_000), None]);
+        assert_eq!(["03:30", "2026-10-25T00:30:00Z", "8 hours ago"].map(apart), [None; 3]);
     }
 
     #[test]

@@ -5,9 +5,11 @@ use pgcalm_host::Failure;
 use pgcalm_monitor::{Monitor, Options};
 use pgcalm_record::incident::Incident;
 use pgcalm_record::report::list::Incidents;
+use pgcalm_record::report::time::with_zone;
 use pgcalm_record::report::{card, list};
 use pgcalm_record::store::{DIRECTORY, Limits, Reader};
 use pgcalm_record::{now, recorder, when};
+use pgcalm_render::number::plural;
 use pgcalm_render::text::paragraph;
 use pgcalm_trace::stop::Stop;
 
@@ -17,9 +19,6 @@ use crate::output;
 
 /// How long `pgcalm` without arguments waits for servers.
 const PATIENCE: Duration = Duration::from_secs(6);
-
-/// How far from a moment that was asked for a stall may be.
-const MINUTE_MS: u64 = 60_000;
 
 /// Records until a signal ends it, which is no error.
 pub(crate) fn run(args: RecordArgs) -> anyhow::Result<()> {
@@ -76,17 +75,26 @@ pub(crate) fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
 
 /// Shows what stalled at a moment.
 pub(crate) fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
-    let at = when::parse("--at", text, &when::now())?;
+    let (first, other) = when::moments("--at", text, &when::now())?;
     let reader = open(dir)?;
-    // A time of day names a minute.
-    let around = |incident: &Incident| incident.started_ms <= at + MINUTE_MS && at <= incident.ended_ms + MINUTE_MS;
-    let far = |incident: &Incident| incident.started_ms.abs_diff(at).min(incident.ended_ms.abs_diff(at));
-    let incidents = reader.incidents(at.saturating_sub(MINUTE_MS))?;
-    let Some(incident) = incidents.into_iter().filter(around).min_by_key(far) else {
-        let why = if reader.covers(at)? { "nothing stalled then" } else { "nothing was recorded then" };
-        return Err(Failure::Usage(format!("--at {text}: {why}; pgcalm incidents lists what stalled")).into());
-    };
-    show(&incident, html, json)
+    let mut moments = Vec::new();
+    let mut is_covered = false;
+    for at in [Some(first), other].into_iter().flatten() {
+        // A time of day names a minute.
+        let incidents = reader.around(at)?;
+        if let Some(incident) = incidents.first() {
+            if incidents.len() > 1 {
+                let others = plural((incidents.len() - 1) as f64, "incident");
+                output::say(&format!("--at {text}: {others} more within a minute of it; pgcalm incidents lists all"));
+            }
+            return show(incident, html, json);
+        }
+        moments.push(with_zone(at));
+        is_covered |= reader.covers(at)?;
+    }
+    let why = if is_covered { "nothing stalled then" } else { "nothing was recorded then" };
+    let moments = moments.join(" and ");
+    Err(Failure::Usage(format!("--at {text}: {why} ({moments}); pgcalm incidents lists what stalled")).into())
 }
 
 fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {

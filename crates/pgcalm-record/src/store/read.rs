@@ -52,6 +52,21 @@ impl Reader {
         documents.iter().map(|document| self.parse(document)).collect()
     }
 
+    /// Incidents within a minute of a moment, those first that it lies in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::incidents`].
+    pub fn around(&self, at_ms: u64) -> anyhow::Result<Vec<Incident>> {
+        let mut incidents = self.incidents(at_ms.saturating_sub(MINUTE_MS))?;
+        incidents.retain(|incident| incident.started_ms <= at_ms.saturating_add(MINUTE_MS));
+        incidents.sort_by_key(|incident| {
+            let before = incident.started_ms.saturating_sub(at_ms);
+            (before.max(at_ms.saturating_sub(incident.ended_ms)), incident.started_ms.abs_diff(at_ms))
+        });
+        Ok(incidents)
+    }
+
     /// One incident; `None` if it is not there.
     ///
     /// # Errors

@@ -103,6 +103,24 @@ fn samples_and_incidents_come_back_as_they_were_beside_a_recorder_that_writes() 
     assert!(counts.len() > 20 && counts[1..].iter().all(|count| count.total == 0), "{counts:?}");
 }
 
+/// A stall of an hour began and ended farther from its middle than a short one that came after it.
+#[test]
+fn what_a_moment_lies_in_is_nearer_than_what_is_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = stored(directory.path(), 10);
+    let long = Incident { ended_ms: NOW + 3_600_000, ..incident(NOW, Cause::VolumeHung) };
+    let beside = Incident { server: "5433".to_string(), ..incident(NOW + 1_830_000, Cause::CpuBusy) };
+    let later = incident(NOW + 3_700_000, Cause::Journal);
+    let items = [long, beside, later].map(|incident| Item::Incident(Box::new(incident)));
+    writer.write(&items).unwrap();
+    let reader = Reader::open(directory.path()).unwrap();
+    let around = |at: u64| reader.around(NOW + at).unwrap().iter().map(|it| it.cause).collect::<Vec<_>>();
+    assert_eq!(around(1_800_000), [Cause::VolumeHung, Cause::CpuBusy]);
+    assert_eq!(around(1_831_000), [Cause::CpuBusy, Cause::VolumeHung]);
+    assert_eq!(around(3_690_000), [Cause::Journal]);
+    assert_eq!(around(3_800_000), []);
+}
+
 #[test]
 fn what_was_not_recorded_is_not_taken_for_calm() {
     let directory = tempfile::tempdir().unwrap();
