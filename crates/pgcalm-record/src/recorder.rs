@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use pgcalm_monitor::Monitor;
-use pgcalm_monitor::model::Host;
+use pgcalm_monitor::model::{Host, Reachability};
 use rustix::mm::MlockAllFlags;
 
 use crate::detect::Detector;
@@ -41,8 +41,10 @@ const RING_BYTES: usize = 8 << 20;
 const RING_BYTES_OF_INCIDENTS: usize = 2 * RING_BYTES;
 
 /// At the start, so much of the record's end is judged again: a recorder that was killed has not told of what went on, and a host
-/// that is reset comes back minutes later.
+/// that is reset comes back minutes later. Of a server that hung at the end, what was before that, too; but no more than is kept each
+/// second.
 const LOOK_BACK_MS: u64 = 600_000;
+const MOST_BACK_MS: u64 = 3_600_000;
 
 /// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
 const SAME_MS: u64 = 3000;
@@ -122,7 +124,11 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
 fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&str)) -> Vec<Incident> {
     let read = Reader::open(directory).and_then(|reader| {
         let Some(until) = reader.last(now_ms())? else { return Ok(Vec::new()) };
-        let from = until.saturating_sub(LOOK_BACK_MS);
+        let mut hung = 0.0_f64;
+        reader.samples(until, until, |host| {
+            hung = host.instances.iter().map(|instance| hung_for(&instance.reachability)).fold(hung, f64::max);
+        })?;
+        let from = until.saturating_sub((LOOK_BACK_MS + (hung * 1000.0) as u64).min(MOST_BACK_MS));
         let known = reader.incidents(from)?;
         // Of which the recorder that wrote them has not seen the end. It may be judged to be later yet.
         for incident in known.iter().filter(|known| known.ended_by.as_deref() == Some(GOES_ON)) {
@@ -136,6 +142,10 @@ fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&
         say(&format!("pgcalm record: what was recorded before is not looked at again: {error}"));
         Vec::new()
     })
+}
+
+fn hung_for(reachability: &Reachability) -> f64 {
+    if let Reachability::Hung { seconds } = reachability { *seconds } else { 0.0 }
 }
 
 /// Adds those that the record did not have at the start, or not to their end.
@@ -376,7 +386,7 @@ pub fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use pgcalm_monitor::model::{Activity, Connections, Identity, Instance, Rates, Reachability, Wait, WaitCause};
+    use pgcalm_monitor::model::{Activity, Connections, Identity, Instance, Rates, Wait, WaitCause};
 
     use super::*;
     use crate::incident::Cause;
@@ -428,10 +438,9 @@ mod tests {
         assert_eq!(kept, [(Cause::VolumeHung, started_ms, 10.0)]);
     }
 
-    #[test]
-    fn the_stall_before_a_reset_is_judged_however_long_ago_that_was() {
-        let directory = tempfile::tempdir().unwrap();
-        let host = |time_ms, commits_per_second| Host {
+    /// A second of a server whose sessions wait for WAL.
+    fn host(time_ms: u64, commits_per_second: f64) -> Host {
+        Host {
             time_ms,
             instances: vec![Instance {
                 identity: Identity { name: "5432".to_string(), ..Identity::default() },
@@ -451,7 +460,39 @@ mod tests {
                 ..Instance::default()
             }],
             ..Host::default()
-        };
+        }
+    }
+
+    /// Else nothing is known of what was usual, and nothing is lost.
+    #[test]
+    fn the_hang_before_a_reset_is_judged_by_what_was_before_it_however_long_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let reset_ms = now_ms() - 600_000;
+        let begin_ms = reset_ms - 1_200_000;
+        let mut packer = Packer::default();
+        let mut items = Vec::new();
+        for second in 0..1200 {
+            let mut host = host(begin_ms + second * 1000, 100.0);
+            if second >= 60 {
+                let instance = &mut host.instances[0];
+                let identity = instance.identity.clone();
+                let reachability = Reachability::Hung { seconds: (second - 59) as f64 };
+                *instance = Instance { identity, reachability, ..Instance::default() };
+            }
+            items.extend(packer.pack(&host).unwrap());
+        }
+        let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+        Writer::open(directory.path(), limits).unwrap().write(&items).unwrap();
+        let (ring, mut detector) = (Ring::default(), Detector::default());
+        let known = judge_again(directory.path(), &mut detector, &ring, |line| panic!("{line}"));
+        push_new(detector.finish(), &known, &ring);
+        let found: Vec<_> = incidents(&ring).iter().map(|it| it.usual_commits_per_second).collect();
+        assert_eq!(found, [Some(100.0)]);
+    }
+
+    #[test]
+    fn the_stall_before_a_reset_is_judged_however_long_ago_that_was() {
+        let directory = tempfile::tempdir().unwrap();
         let reset_ms = now_ms() - 3_600_000;
         let mut packer = Packer::default();
         let mut items = Vec::new();
