@@ -115,7 +115,7 @@ pub fn run(options: Options, stop: &dyn Fn() -> bool, say: fn(&str)) -> anyhow::
         }
     }
     push_new(detector.finish(), &known, &ring);
-    thread.finish();
+    thread.finish(say);
     Ok(())
 }
 
@@ -296,12 +296,15 @@ impl WriterThread {
     }
 
     /// Writes what is left, and ends; but not for long where the disk hangs.
-    fn finish(self) {
+    fn finish(self, say: fn(&str)) {
         self.ring.lock().stop = true;
         self.ring.wake.notify_all();
         let end = Instant::now() + RETRY;
         while !self.thread.is_finished() && Instant::now() < end {
             thread::sleep(LOOK / 4);
+        }
+        if !self.thread.is_finished() || !self.ring.lock().items.is_empty() {
+            say("pgcalm record: ends before all is written: what the disk has not taken is lost");
         }
     }
 }
@@ -331,7 +334,8 @@ fn write_out(ring: &Ring, writer: &mut Writer, say: fn(&str)) {
         if problem != said && !problem.is_empty() {
             say(&format!("pgcalm record: {problem}; what is not written yet stays in memory"));
         }
-        if outcome.is_ok() && !said.is_empty() {
+        // A write that hangs does not fail, but the ring may have had no room meanwhile.
+        if outcome.is_ok() && (lost > 0 || !said.is_empty()) {
             let lost =
                 if lost > 0 { format!(", but for {lost} samples, seconds and incidents") } else { String::new() };
             say(&format!("pgcalm record: writes again, and all that was kept in memory{lost}"));
@@ -523,6 +527,28 @@ mod tests {
         // What could not be written is not more of it than what has come since.
         put_back(&ring, vec![longer(1998)], 0);
         assert_eq!(incidents(&ring), kept);
+    }
+
+    #[test]
+    fn what_was_lost_while_a_write_hung_or_at_the_end_is_told() {
+        static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        fn say(line: &str) {
+            SAID.lock().unwrap().push(line.to_string());
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+        let mut writer = Writer::open(directory.path(), limits).unwrap();
+        let ring = Arc::new(Ring::default());
+        *ring.lock() = Queue { lost: 3, stop: true, ..Queue::default() };
+        write_out(&ring, &mut writer, say);
+        let ended = |ring| WriterThread { ring, thread: thread::spawn(|| {}) }.finish(say);
+        ended(Arc::clone(&ring));
+        let said = std::mem::take(&mut *SAID.lock().unwrap());
+        assert!(said.len() == 1 && said[0].contains("but for 3 samples"), "{said:?}");
+        ring.push(Item::Dictionary { id: 1, json: vec![0; 10] });
+        ended(ring);
+        let said = std::mem::take(&mut *SAID.lock().unwrap());
+        assert!(said.len() == 1 && said[0].contains("is lost"), "{said:?}");
     }
 
     #[test]
