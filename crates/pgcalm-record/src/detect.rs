@@ -75,6 +75,8 @@ struct Server {
     absent: usize,
     last_asked: Option<u64>,
     last_commits: Option<f64>,
+    /// Whether it took writes when that was last known.
+    is_primary: Option<bool>,
     /// What was seen of its processes since the last second.
     looks: Looks,
     open: Option<Open>,
@@ -235,6 +237,14 @@ impl Server {
             self.recent.clear();
             self.last_commits = None;
         }
+        // Of another role nothing is usual yet: what reports leave of a primary's commits is no stall.
+        if self.is_primary.zip(second.is_primary).is_some_and(|(was, is)| was != is) {
+            self.close(None, incidents);
+            self.complete(incidents);
+            self.baseline.clear();
+            self.last_commits = None;
+        }
+        self.is_primary = second.is_primary.or(self.is_primary);
         let judged = self.judge(&second);
         let bad = judged == Some(true);
         if second.commits.is_some() && second.answer == Answer::Fresh {

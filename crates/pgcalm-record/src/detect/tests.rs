@@ -436,6 +436,26 @@ fn a_server_that_crashes_and_recovers_is_an_incident_and_one_that_refuses_the_re
 }
 
 #[test]
+fn a_primary_that_becomes_a_standby_is_judged_by_what_is_usual_for_that() {
+    let mut made = Made::new();
+    let standby = |made: &mut Made, count, load| {
+        for _ in 0..count {
+            let instance = Instance { role: Some(ServerRole::Standby), ..made.instance(load) };
+            made.sample(vec![instance]);
+        }
+    };
+    let reports = Load { commits: 20.0, waiting: 0, ..EVEN };
+    made.seconds(60, EVEN);
+    standby(&mut made, 120, reports);
+    assert_eq!((made.detector.going_on().count(), made.incidents.len()), (0, 0));
+    standby(&mut made, 6, STALL);
+    assert_eq!(made.detector.going_on().count(), 1);
+    // It ends with the role.
+    made.seconds(1, EVEN);
+    assert_eq!((made.detector.going_on().count(), made.incidents[0].seconds), (0, 6.0));
+}
+
+#[test]
 fn a_clock_that_jumps_and_a_recorder_that_ends_lose_no_incident() {
     for jump in [3_600_000_i64, -3_600_000] {
         let mut made = Made::new();
