@@ -204,23 +204,30 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
     }
 }
 
-/// What the processes that read, write or sync files of a kind wait for, with its part of their waits.
+/// What the processes that hold a lock of files of a kind wait for, with its part of their waits.
 ///
 /// For WAL these are the calls that a holder of WALWriteLock makes (XLogWrite, issue_xlog_fsync), one process at a time.
 /// A buffered write holds its file's inode lock all along, balance_dirty_pages included (ext4_buffered_write_iter).
+/// Who reads WAL, as a walsender does, holds neither; another file's lock only where it is read so that it has to be shared.
 fn holders(spent: &[Spent], file: FileKind) -> Vec<(Cause, f64)> {
-    let mut sums: Vec<(Cause, f64)> = Vec::new();
+    let mut held: Vec<(Cause, Operation, u64)> = Vec::new();
     for spent in spent {
-        if !matches!(spent.what, What::Uninterruptible { file: own, .. } if own == file) {
-            continue;
+        match (&spent.what, classify(&spent.what)) {
+            (_, (Cause::KernelLock, ..)) => {}
+            (What::Uninterruptible { file: own, operation, .. }, (cause, ..)) if *own == file => {
+                held.push((cause, *operation, spent.ns));
+            }
+            _ => {}
         }
-        let (cause, _, _) = classify(&spent.what);
-        if cause == Cause::KernelLock {
-            continue;
-        }
+    }
+    if file == FileKind::Wal || held.iter().any(|(_, operation, _)| *operation != Operation::Read) {
+        held.retain(|(_, operation, _)| *operation != Operation::Read);
+    }
+    let mut sums: Vec<(Cause, f64)> = Vec::new();
+    for (cause, _, ns) in held {
         match sums.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, ns)) => *ns += spent.ns as f64,
-            None => sums.push((cause, spent.ns as f64)),
+            Some((_, sum)) => *sum += ns as f64,
+            None => sums.push((cause, ns as f64)),
         }
     }
     let all: f64 = sums.iter().map(|(_, ns)| ns).sum();

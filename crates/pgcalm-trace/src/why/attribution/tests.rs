@@ -141,6 +141,33 @@ fn who_waits_for_an_inode_lock_is_charged_what_its_holder_waits_for() {
 }
 
 #[test]
+fn who_reads_holds_no_lock_that_others_wait_for() {
+    let on = |file, operation, frame: &str, ns| {
+        let frames = vec![frame.to_string()];
+        Spent { role: Role::Unknown, what: What::Uninterruptible { frames, operation, file, throttled: true }, ns }
+    };
+    // A walsender that is held back beside a walwriter whose fsync is slow.
+    let spent = [
+        backend(What::Lwlock("WALWrite".into()), 30),
+        wal_sync(Role::WalWriter, false, 10),
+        on(FileKind::Wal, Operation::Read, "io_schedule", 1000),
+    ];
+    let result = attribute(&spent, &WalLoad::default());
+    assert!((seconds(&result, Cause::WalWrite) * 1e9 - 30.0).abs() < 1e-6, "{result:?}");
+    let locked =
+        || Spent { role: Role::Backend, ..on(FileKind::Data, Operation::Write, "rwsem_down_write_slowpath", 30) };
+    let read = || on(FileKind::Data, Operation::Read, "io_schedule", 1000);
+    let written = attribute(
+        &[locked(), read(), on(FileKind::Data, Operation::Write, "balance_dirty_pages", 10)],
+        &WalLoad::default(),
+    );
+    assert!((seconds(&written, Cause::DirtyThrottling) * 1e9 - 30.0).abs() < 1e-6, "{written:?}");
+    // Somebody has the lock: where nobody else is seen, it is who reads.
+    let only_read = attribute(&[locked(), read()], &WalLoad::default());
+    assert!((seconds(&only_read, Cause::BlockThrottling) * 1e9 - 30.0).abs() < 1e-6, "{only_read:?}");
+}
+
+#[test]
 fn page_images_are_charged_their_part_of_the_bytes_but_no_more_than_the_growth() {
     let spent = [wal_sync(Role::Backend, false, 1000)];
     let surge = WalLoad {
