@@ -54,8 +54,7 @@ pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>
             break reason;
         }
     };
-    let sums = std::mem::take(&mut books.sums);
-    take(Line::Total(interval(sums, &books, began_ns, last_ns)))?;
+    take(Line::Total(books.total(began_ns, last_ns)))?;
     take(Line::End(session.end_line(reason, io.drops())))?;
     Ok(reason)
 }
@@ -63,49 +62,88 @@ pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>
 /// Totals by what they are of.
 type Totals = HashMap<OperationKey, OperationTotal>;
 
+/// Role and client of a process.
+type Name = (String, Option<String>);
+
 /// What was read so far.
 #[derive(Default)]
 struct Books {
     /// In the kernel's map at the last look.
     before: Totals,
-    /// Of the whole trace.
+    /// Of the whole trace, of processes that go on.
     sums: Totals,
-    names: HashMap<u32, (String, Option<String>)>,
+    names: HashMap<u32, Name>,
     /// Processes that had ended at the last look.
     ended: HashSet<u32>,
+    /// Those that were read to their end in the last look.
+    closed: HashSet<u32>,
+    /// Of the whole trace, of processes that have ended: by role, as of process 0. Each connection is one, and numbers come again.
+    sums_of_ended: HashMap<String, Totals>,
 }
 
 impl Books {
     /// What was added since the last call.
     fn take(&mut self, io: &Io, session: &Session) -> anyhow::Result<Totals> {
-        let mut differences = Totals::new();
-        for (key, now) in io.totals()? {
-            let before = self.before.get(&key).copied().unwrap_or_default();
-            let difference = now.since(&before);
-            self.name(session, key.tgid);
-            if difference.ns.count > 0 {
-                let sum = self.sums.entry(key).or_default();
-                sum.errors += difference.errors;
-                sum.bytes += difference.bytes;
-                sum.ns.add(&difference.ns);
-                differences.insert(key, difference);
-            }
-            // What was read of a process just before it ended may lack its last calls.
-            if self.ended.contains(&key.tgid) {
-                io.forget(&key);
-                self.before.remove(&key);
-            } else {
-                self.before.insert(key, now);
-            }
-        }
+        let name = |pid| {
+            let client = session.title(pid).and_then(|title| title.client.clone());
+            (session.role(pid).to_string(), client)
+        };
+        let differences = self.add(io.totals()?, name, |key| io.forget(key));
         let pids: HashSet<u32> = self.before.keys().map(|key| key.tgid).collect();
         self.ended = pids.into_iter().filter(|pid| !session.is_alive(*pid)).collect();
         Ok(differences)
     }
 
-    fn name(&mut self, session: &Session, pid: u32) {
-        let client = session.title(pid).and_then(|title| title.client.clone());
-        self.names.insert(pid, (session.role(pid).to_string(), client));
+    /// Adds what the kernel's map holds; `forget` takes out of it what is no longer needed there.
+    fn add(
+        &mut self,
+        totals: Vec<(OperationKey, OperationTotal)>,
+        name: impl Fn(u32) -> Name,
+        forget: impl Fn(&OperationKey),
+    ) -> Totals {
+        // Not before the interval was made of it.
+        for pid in self.closed.drain() {
+            self.names.remove(&pid);
+        }
+        let mut differences = Totals::new();
+        for (key, now) in totals {
+            let before = self.before.get(&key).copied().unwrap_or_default();
+            let difference = now.since(&before);
+            self.names.insert(key.tgid, name(key.tgid));
+            if difference.ns.count > 0 {
+                self.sums.entry(key).or_default().add(&difference);
+                differences.insert(key, difference);
+            }
+            // What was read of a process just before it ended may lack its last calls.
+            if self.ended.contains(&key.tgid) {
+                forget(&key);
+                self.before.remove(&key);
+            } else {
+                self.before.insert(key, now);
+            }
+        }
+        self.closed = std::mem::take(&mut self.ended);
+        let is_closed = |key: &&OperationKey| self.closed.contains(&key.tgid);
+        let closed: Vec<OperationKey> = self.sums.keys().filter(is_closed).copied().collect();
+        for key in closed {
+            let role = self.names.get(&key.tgid).map_or_else(String::new, |(role, _)| role.clone());
+            let sums = self.sums_of_ended.entry(role).or_default();
+            if let Some(sum) = self.sums.remove(&key) {
+                sums.entry(key.of_process(0)).or_default().add(&sum);
+            }
+        }
+        differences
+    }
+
+    /// Those of the whole trace, as rows of a report.
+    fn total(&mut self, began_ns: u64, ended_ns: u64) -> Interval {
+        let mut total = interval(std::mem::take(&mut self.sums), self, began_ns, ended_ns);
+        for (role, sums) in std::mem::take(&mut self.sums_of_ended) {
+            self.names.insert(0, (role, None));
+            total.processes.extend(interval(sums, self, began_ns, ended_ns).processes);
+        }
+        sort(&mut total.processes);
+        total
     }
 }
 
@@ -146,6 +184,40 @@ fn interval(totals: Totals, books: &Books, began_ns: u64, ended_ns: u64) -> Inte
             }
         })
         .collect();
-    processes.sort_by_key(|process| (std::cmp::Reverse(process.syscalls), process.pid));
+    sort(&mut processes);
     Interval { time: clock::unix_seconds(began_ns), length_s, processes }
+}
+
+fn sort(processes: &mut [Process]) {
+    processes.sort_by_key(|process| (std::cmp::Reverse(process.syscalls), process.pid));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::KernelHistogram;
+
+    #[test]
+    fn processes_that_have_ended_are_one_row_and_their_numbers_come_again() {
+        let of = |pid, count| {
+            let ns = KernelHistogram { count, ..KernelHistogram::default() };
+            (OperationKey::default().of_process(pid), OperationTotal { ns, ..OperationTotal::default() })
+        };
+        let name = |pid: u32| {
+            let role = if pid == 5 { "checkpointer" } else { "backend" };
+            (role.to_string(), None)
+        };
+        let mut books = Books::default();
+        books.add(vec![of(5, 10), of(7, 1), of(8, 1)], name, |_| {});
+        books.ended = HashSet::from([7, 8]);
+        let last = books.add(vec![of(5, 20), of(7, 4), of(8, 1)], name, |_| {});
+        assert_eq!(interval(last, &books, 0, 1).processes.len(), 2);
+        assert_eq!((books.sums.len(), books.before.len()), (1, 1));
+        // Another backend has the number of one that has ended.
+        books.add(vec![of(5, 20), of(7, 2)], name, |_| {});
+        assert_eq!(books.names.len(), 2);
+        let rows: Vec<_> = books.total(0, 1).processes.into_iter().map(|it| (it.pid, it.role, it.syscalls)).collect();
+        let row = |pid, role: &str, calls| (pid, role.to_string(), calls);
+        assert_eq!(rows, [row(5, "checkpointer", 20), row(0, "backend", 5), row(7, "backend", 2)]);
+    }
 }

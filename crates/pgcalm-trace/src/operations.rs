@@ -27,6 +27,11 @@ impl OperationKey {
         Operation::ALL.get(usize::from(self.operation)).copied().unwrap_or(Operation::Other)
     }
 
+    /// Such calls of another process.
+    pub fn of_process(self, tgid: u32) -> Self {
+        Self { tgid, ..self }
+    }
+
     /// On what.
     pub fn file(&self) -> FileKind {
         waits::file_kind(self.file_kind)
@@ -49,6 +54,13 @@ pub struct OperationTotal {
 unsafe impl plain::Plain for OperationTotal {}
 
 impl OperationTotal {
+    /// Adds another one's.
+    pub fn add(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        self.ns.add(&other.ns);
+    }
+
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

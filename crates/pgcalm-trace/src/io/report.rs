@@ -71,7 +71,7 @@ pub struct Interval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
-    /// Process id.
+    /// Process id; in a total, 0 is all of this role that have ended.
     pub pid: u32,
     /// E.g. `checkpointer`.
     pub role: String,

@@ -39,9 +39,9 @@ fn of(name: &str, interval: &Interval) -> Section {
 /// Who and how much, in words.
 fn process_line(process: &Process) -> String {
     let client = process.client.as_deref().map_or(String::new(), |client| format!(" {client}"));
+    let pid = if process.pid == 0 { "ended".to_string() } else { process.pid.to_string() };
     format!(
-        "{} {}{client}: {} system calls; sent {} B/s, received {} B/s",
-        process.pid,
+        "{pid} {}{client}: {} system calls; sent {} B/s, received {} B/s",
         process.role,
         process.syscalls,
         short(process.sent_bytes_per_s),
