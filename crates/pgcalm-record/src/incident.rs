@@ -167,9 +167,9 @@ pub struct WaitTime {
 pub struct LockWait {
     /// Process that waited.
     pub pid: i32,
-    /// Process that it waited for.
+    /// Process that it waited for; 0 is a prepared transaction.
     pub by: i32,
-    /// What that one did, as pg_stat_activity has it.
+    /// What that one did, as pg_stat_activity has it, or that it is a prepared transaction.
     pub by_state: String,
     /// Kind of the lock.
     pub lock: String,

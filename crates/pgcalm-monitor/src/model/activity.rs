@@ -47,13 +47,13 @@ impl Activity {
 pub struct Blocked {
     /// Its process.
     pub pid: i32,
-    /// The process that holds the lock, or is before it in the queue.
+    /// The process that holds the lock, or is before it in the queue; 0 is a prepared transaction.
     pub by: i32,
-    /// What that one does: a state of pg_stat_activity.
+    /// What that one does: a state of pg_stat_activity, or that it is a prepared transaction.
     pub by_state: String,
     /// Kind of the lock, as `transactionid`.
     pub lock: String,
-    /// Since its statement began.
+    /// Since it began to wait.
     pub seconds: f64,
 }
 

@@ -34,13 +34,17 @@ const MAINTENANCE: &str = "SELECT 'autovacuum' AS kind, substr(query, 13) AS obj
     UNION ALL SELECT 'dump', datname, NULL FROM pg_stat_activity \
     WHERE application_name = 'pg_dump' AND state = 'active' LIMIT 20";
 
-/// `pg_blocking_pids()` takes all partitions of the lock table, so it is called for a few, the longest, only.
-const BLOCKED: &str = "SELECT w.pid, h.pid AS holder, coalesce(h.state, '') AS holder_state, w.wait_event AS lock, w.seconds \
-    FROM (SELECT pid, wait_event, extract(epoch FROM clock_timestamp() - query_start)::float8 AS seconds \
-    FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' \
-    ORDER BY query_start LIMIT 10) w \
+/// `pg_blocking_pids()` takes all partitions of the lock table, so it is called for a few, the longest, only. A prepared transaction
+/// has no process: it is number 0. A wait that has just begun has no `waitstart` yet.
+const BLOCKED: &str = "SELECT w.pid, b.pid AS holder, w.wait_event AS lock, w.seconds, \
+    CASE WHEN b.pid = 0 THEN 'prepared transaction' ELSE coalesce(h.state, '') END AS holder_state \
+    FROM (SELECT a.pid, a.wait_event, \
+    coalesce(extract(epoch FROM clock_timestamp() - min(l.waitstart)), 0)::float8 AS seconds \
+    FROM pg_stat_activity a LEFT JOIN pg_locks l ON l.pid = a.pid AND NOT l.granted \
+    WHERE a.wait_event_type = 'Lock' AND a.backend_type = 'client backend' \
+    GROUP BY a.pid, a.wait_event ORDER BY seconds DESC LIMIT 10) w \
     CROSS JOIN LATERAL (SELECT (pg_blocking_pids(w.pid))[1] AS pid) b \
-    JOIN pg_stat_activity h ON h.pid = b.pid ORDER BY w.seconds DESC";
+    LEFT JOIN pg_stat_activity h ON h.pid = b.pid WHERE b.pid IS NOT NULL ORDER BY w.seconds DESC";
 
 /// What runs besides users.
 pub(super) fn ask_maintenance(session: &mut Session) -> Result<Vec<Maintenance>, Error> {

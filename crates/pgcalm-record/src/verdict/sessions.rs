@@ -23,7 +23,10 @@ pub(super) fn lock_pile_up(window: &Window) -> Option<Found> {
     }
     let head = window.head_of_lock_queue().map_or(String::new(), |head| {
         let state = if head.by_state.is_empty() { "unknown" } else { &head.by_state };
-        format!(" The queue stood behind process {}, whose state was: {state}.", head.by)
+        match head.by {
+            0 => " The queue stood behind a prepared transaction: pg_prepared_xacts has it.".to_string(),
+            by => format!(" The queue stood behind process {by}, whose state was: {state}."),
+        }
     });
     let rows = vec![
         waits_evidence(window, &[WaitCause::Lock], "locks of rows and tables"),

@@ -317,15 +317,17 @@ fn sentences_name_who_it_was() {
         seconds: 9.0,
         ..Blocked::default()
     }];
-    let during = [second];
-    let window = Window {
-        during: during.iter().collect(),
-        before: before.iter().collect(),
-        usual: Usual::default(),
-        stuck: &[],
+    let told = |second: &Second| {
+        let window =
+            Window { during: vec![second], before: before.iter().collect(), usual: Usual::default(), stuck: &[] };
+        judge(&window).remove(0).sentence
     };
-    let sentence = judge(&window).remove(0).sentence;
+    let sentence = told(&second);
     assert!(sentence.contains("process 11") && sentence.contains("idle in transaction"), "{sentence}");
+    // Who has prepared a transaction may be gone.
+    (second.blocked[0].by, second.blocked[0].by_state) = (0, "prepared transaction".to_string());
+    let sentence = told(&second);
+    assert!(sentence.contains("pg_prepared_xacts") && !sentence.contains("process"), "{sentence}");
 }
 
 /// Rules that doctor has no more would send readers into nothing.

@@ -130,7 +130,7 @@ impl Window<'_> {
 
     /// Whether the sessions wait for one that does nothing: then no lack of memory or processors is why.
     pub fn waits_for_idle_session(&self) -> bool {
-        let is_idle = |head: &Blocked| head.by_state.starts_with("idle");
+        let is_idle = |head: &Blocked| head.by == 0 || head.by_state.starts_with("idle");
         self.waiting(&[WaitCause::Lock]) >= LOCK_SHARE && self.head_of_lock_queue().is_some_and(is_idle)
     }
 }
