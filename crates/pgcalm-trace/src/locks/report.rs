@@ -75,7 +75,7 @@ pub struct LockWaits {
     pub relation_name: Option<String>,
     /// Type of the processes that wait, as pg_stat_activity.backend_type has it; `unknown` if they ended at once.
     pub process_type: String,
-    /// Waits that ended.
+    /// Waits that ended; for a heavyweight lock those that got it, and not those that an error ended, as lock_timeout's.
     pub waits: Histogram,
     /// Time waited as samples of pg_stat_activity make it, s; only without eBPF, and then `waits` is empty.
     pub sampled_s: Option<f64>,

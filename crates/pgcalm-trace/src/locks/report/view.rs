@@ -28,6 +28,12 @@ impl Shown for Line {
                     section
                         .text("Waits are counted when they end; pg_blocking_pids tells of those still on.".to_string());
                 }
+                // Samples have them.
+                if total.locks.iter().all(|lock| lock.sampled_s.is_none()) {
+                    section.note(
+                        "Waits for a Lock that an error ended, as lock_timeout's or a deadlock's, are not counted.",
+                    );
+                }
                 let counted = total.locks.iter().filter(|lock| lock.waits.count > 0);
                 for lock in counted.take(HISTOGRAMS) {
                     view::histogram(&mut section, &title(lock), &lock.waits);
@@ -102,4 +108,33 @@ fn period(section: &mut Section, name: &str, period: &Period) {
         ]);
     }
     section.table(table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::report::LockClass;
+    use crate::report::histogram::Histogram;
+
+    /// The server's probe of a wait's end is not reached by an error.
+    #[test]
+    fn what_probes_do_not_count_is_said_and_samples_have_it() {
+        let sampled = |sampled_s| {
+            let lock = LockWaits {
+                class: LockClass::Heavyweight,
+                name: "tuple".to_string(),
+                mode: "unknown".to_string(),
+                database: None,
+                relation: None,
+                relation_name: None,
+                process_type: "client backend".to_string(),
+                waits: Histogram::default(),
+                sampled_s,
+                acquisitions: None,
+            };
+            Line::Total(Period { seconds: 1.0, locks: vec![lock] }).text()
+        };
+        assert!(sampled(None).contains("lock_timeout"), "{}", sampled(None));
+        assert!(!sampled(Some(0.5)).contains("lock_timeout"), "{}", sampled(Some(0.5)));
+    }
 }
