@@ -10,9 +10,14 @@ const REPLAY_RATES: [f64; 2] = [256e6, 16e6];
 
 /// The schema of the extension `pg_buffercache`, quoted, if this role may call its `pg_buffercache_summary()` (16 on), as an expression;
 /// else null. It looks at all buffers without locks.
-pub const BUFFERCACHE_SCHEMA: &str = "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace \
-     WHERE extname = 'pg_buffercache' AND EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid \
-     AND proname = 'pg_buffercache_summary' AND has_function_privilege(p.oid, 'EXECUTE')))";
+///
+/// The function has to be the extension's own: where that has none, anybody who may create functions in its schema could make one of
+/// this name, and it would run as the role that asks.
+pub const BUFFERCACHE_SCHEMA: &str = "(SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace \
+     WHERE extname = 'pg_buffercache' AND EXISTS (SELECT FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass \
+     AND d.objid = p.oid AND d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e' \
+     WHERE p.pronamespace = n.oid AND proname = 'pg_buffercache_summary' AND pronargs = 0 \
+     AND has_function_privilege(p.oid, 'EXECUTE')))";
 
 /// How an estimate was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
