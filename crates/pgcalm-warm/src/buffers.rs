@@ -21,8 +21,11 @@ pub fn read(client: &mut Client) -> anyhow::Result<Result<Buffers, Unknown>> {
             "what shared buffers hold: this database has no pg_buffercache; CREATE EXTENSION pg_buffercache",
         )));
     };
-    let allowed = format!("SELECT has_table_privilege('{schema}.pg_buffercache', 'SELECT')");
-    if !client.query_one(&allowed, &[]).context("look at pg_buffercache")?.try_get::<_, bool>(0)? {
+    // In no literal: a schema's name may have quotes, and its owner renames it.
+    let allowed = client
+        .query_one("SELECT has_table_privilege($1::text, 'SELECT')", &[&format!("{schema}.pg_buffercache")])
+        .context("look at pg_buffercache")?;
+    if !allowed.try_get::<_, bool>(0)? {
         return Ok(Err(Unknown::new("what shared buffers hold: this role is no member of pg_monitor")));
     }
     let settings = Settings::read(client, &["block_size", "segment_size"]).context("read the server's settings")?;

@@ -61,8 +61,9 @@ impl Amounts {
             let sql = format!("SELECT buffers_dirty::int8 FROM {schema}.pg_buffercache_summary()");
             amounts.dirty_buffers = unsigned(client.query_one(&sql, &[])?.get(0));
         } else if let Some(schema) = view {
-            let may = format!("SELECT has_table_privilege('{schema}.pg_buffercache', 'SELECT')");
-            if client.query_one(&may, &[])?.get(0) {
+            // In no literal: a schema's name may have quotes, and its owner renames it.
+            let may = "SELECT has_table_privilege($1::text, 'SELECT')";
+            if client.query_one(may, &[&format!("{schema}.pg_buffercache")])?.get(0) {
                 let sql = format!("SELECT count(*) FILTER (WHERE isdirty) FROM {schema}.pg_buffercache");
                 amounts.dirty_buffers = unsigned(client.query_one(&sql, &[])?.get(0));
             }

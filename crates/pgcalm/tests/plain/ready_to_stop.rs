@@ -91,9 +91,10 @@ fn what_is_not_ready_in_time_has_an_exit_code_and_an_estimate() {
 
     // A function that is not the extension's is not called: whoever made it would have it run as who asks. 1.3 has none.
     server.sql("DROP EXTENSION pg_buffercache");
-    server.sql("CREATE EXTENSION pg_buffercache VERSION '1.3'");
+    server.sql("CREATE SCHEMA \"it's\"");
+    server.sql("CREATE EXTENSION pg_buffercache VERSION '1.3' SCHEMA \"it's\"");
     server.sql(
-        "CREATE FUNCTION pg_buffercache_summary(OUT buffers_dirty int) LANGUAGE plpgsql \
+        "CREATE FUNCTION \"it's\".pg_buffercache_summary(OUT buffers_dirty int) LANGUAGE plpgsql \
          AS $$ BEGIN RAISE 'called'; END $$",
     );
     let output = ready_to_stop(&server, &["--within", "366d"]);

@@ -125,7 +125,9 @@ fn cached(path: &Path) -> u64 {
 #[test]
 fn what_was_cached_is_cached_again_and_what_was_not_is_not() {
     let Some(mut warm) = Warm::start() else { return };
-    warm.server.sql("CREATE EXTENSION pg_buffercache");
+    // Of a schema with a quote in its name.
+    warm.server.sql("CREATE SCHEMA \"it's\"");
+    warm.server.sql("CREATE EXTENSION pg_buffercache SCHEMA \"it's\"");
     warm.drop_caches();
     warm.read(0, 100..1500);
     warm.read(0, 2000..2100);
