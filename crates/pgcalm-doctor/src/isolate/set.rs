@@ -93,7 +93,7 @@ pub fn set(root: &HostRoot, options: &Options, interrupted: &dyn Fn() -> bool) -
         hierarchy.version,
         instance.postmaster.pid,
         &instance.data_directory,
-        &node,
+        (&disk, node.as_path()),
         &options.settings,
     );
     Ok(report)

@@ -15,7 +15,7 @@ pub(super) fn permanent(
     version: Version,
     pid: i32,
     data_directory: &Path,
-    node: &Path,
+    (disk, node): (&Disk, &Path),
     settings: &[Setting],
 ) -> Vec<String> {
     if settings.iter().all(|setting| setting.value.is_none()) {
@@ -23,8 +23,8 @@ pub(super) fn permanent(
     }
     let unit = unit_of(root, pid).unwrap_or_else(|| "UNIT.service".to_string());
     let mut lines = vec![format!("# systemctl edit {unit}"), "[Service]".to_string()];
-    match version {
-        Version::V2 => {
+    if version == Version::V2 {
+        if !is_looked_through(root, disk) {
             lines.push("IOAccounting=yes".to_string());
             for setting in settings {
                 if let Some(value) = setting.value {
@@ -32,29 +32,35 @@ pub(super) fn permanent(
                     lines.push(format!("{property}={} {value}", node.display()));
                 }
             }
+            return lines;
         }
-        Version::V1 => {
-            // Without `-` a command that fails would keep the database down.
-            let program = std::env::current_exe().map_or("/usr/bin/pgcalm".into(), |path| path.display().to_string());
-            let program = quoted(&program);
-            // systemd applies IO*BandwidthMax to v1, but not IO*IOPSMax (systemd.resource-control(5)).
-            let options: Vec<String> = settings
-                .iter()
-                .filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?)))
-                .collect();
-            lines.push(format!(
-                "ExecStartPost=-+{program} isolate set --apply --yes --instance {} --device {} {}",
-                quoted(&data_directory.display().to_string()),
-                quoted(&node.display().to_string()),
-                options.join(" ")
-            ));
-            lines.push(format!(
-                "ExecStopPost=-+{program} isolate clear --apply --yes --instance {}",
-                quoted(&data_directory.display().to_string()),
-            ));
-        }
+        lines.push(format!("# systemd's own IO...Max= would limit the disk below {}.", disk.name));
+        lines.push("Delegate=yes".to_string());
     }
+    // Without `-` a command that fails would keep the database down.
+    let program = std::env::current_exe().map_or("/usr/bin/pgcalm".into(), |path| path.display().to_string());
+    let program = quoted(&program);
+    // systemd applies IO*BandwidthMax to v1, but not IO*IOPSMax (systemd.resource-control(5)).
+    let options: Vec<String> =
+        settings.iter().filter_map(|setting| Some(format!("--{} {}", setting.kind.name(), setting.value?))).collect();
+    lines.push(format!(
+        "ExecStartPost=-+{program} isolate set --apply --yes --instance {} --device {} {}",
+        quoted(&data_directory.display().to_string()),
+        quoted(&node.display().to_string()),
+        options.join(" ")
+    ));
+    lines.push(format!(
+        "ExecStopPost=-+{program} isolate clear --apply --yes --instance {}",
+        quoted(&data_directory.display().to_string()),
+    ));
     lines
+}
+
+/// Whether systemd takes the disk for the one below: of a device that is made of others it follows `slaves`, and limits what it comes to
+/// (`lookup_block_device`, cgroup.c), if that is one disk.
+pub(super) fn is_looked_through(root: &HostRoot, disk: &Disk) -> bool {
+    let slaves = root.list(format!("sys/class/block/{}/slaves", disk.name));
+    slaves.is_ok_and(|slaves| !slaves.is_empty())
 }
 
 fn property(kind: Kind) -> &'static str {
@@ -110,7 +116,8 @@ mod tests {
     fn lines(version: Version, membership: &str) -> Vec<String> {
         let root = pgcalm_host::fake::FakeHost::with(&[("proc/7/cgroup", membership)]);
         let settings = [Setting { kind: Kind::WriteIops, value: Some(100) }];
-        permanent(&root, version, 7, Path::new("/srv/1%"), Path::new("/dev/sda"), &settings)
+        let disk = Disk { name: "sda".into(), number: "8:0".into() };
+        permanent(&root, version, 7, Path::new("/srv/1%"), (&disk, Path::new("/dev/sda")), &settings)
     }
 
     #[test]

@@ -247,6 +247,10 @@ fn on_v2_a_unit_that_systemd_has_not_delegated_is_left_to_it() {
     let command =
         "set-property --runtime 'pg.service' IOWriteIOPSMax='/dev/sda 100' IOReadBandwidthMax='/dev/sda 1048576'";
     assert!(error.contains(command), "{error}");
+    // Of LVM it would limit the disk below.
+    host.mapped();
+    let error = host.set("70", "/dev/mapper/vg-pg", true).unwrap_err().to_string();
+    assert!(error.contains("systemctl edit 'pg.service'") && !error.contains("set-property"), "{error}");
     let delegate = |name: &str, value: &[u8]| {
         rustix::fs::setxattr(host.root.path(unit), name, value, rustix::fs::XattrFlags::empty())
     };
@@ -345,8 +349,13 @@ fn a_mapped_device_is_limited_itself_and_feels_the_limits_below() {
     let report = host.set("70", "/dev/mapper/vg-pg", true).unwrap();
     let last = report.steps.last().unwrap();
     assert_eq!(last.value.as_deref(), Some("253:0 wiops=100 rbps=1048576"));
-    // The name that lasts.
-    assert!(report.permanent.contains(&"IOWriteIOPSMax=/dev/mapper/vg-pg 100".to_string()));
+    // systemd would set its own properties on sda. The name is the one that lasts.
+    let permanent = &report.permanent;
+    assert!(permanent.contains(&"Delegate=yes".to_string()), "{permanent:?}");
+    assert!(!permanent.iter().any(|line| line.starts_with("IO")), "{permanent:?}");
+    let command = " --device \"/dev/mapper/vg-pg\" --write-iops 100 --read-bandwidth 1048576";
+    let is_command = |line: &String| line.starts_with("ExecStartPost=-+") && line.ends_with(command);
+    assert!(permanent.iter().any(is_command), "{permanent:?}");
     let lies_below = |report: &Report| report.notes.iter().any(|note| note.contains("lies below dm-0"));
     assert!(!lies_below(&report));
     assert!(lies_below(&host.set("70", "/dev/sda", true).unwrap()));

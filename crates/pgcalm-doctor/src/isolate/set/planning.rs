@@ -113,10 +113,17 @@ pub(super) fn plan(
         Version::V1 => plan_v1(root, state, disk, settings, limits),
         Version::V2 => {
             if let Some(unit) = systemd::undivided(root, &state.former) {
-                let property = systemd::set_property(&unit, disk, settings);
+                let cure = if systemd::is_looked_through(root, disk) {
+                    format!(
+                        "give it that (systemctl edit '{unit}') and restart it: systemd itself would limit the disk below {}",
+                        disk.name
+                    )
+                } else {
+                    format!("let systemd set it: {}", systemd::set_property(&unit, disk, settings))
+                };
                 anyhow::bail!(Failure::Host(format!(
                     "{unit} is systemd's and has no Delegate=yes: a group inside it makes its reload and stop commands fail, \
-                     and systemd may lift the limit; let systemd set it: {property}"
+                     and systemd may lift the limit; {cure}"
                 )));
             }
             plan_v2(inventory, hierarchy, state, limits)
