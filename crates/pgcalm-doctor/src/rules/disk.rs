@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::isolate::report::{Journal, Place};
+use crate::isolate::report::{Journal, Limit, Place};
 
-use crate::facts::{Cap, Facts};
+use crate::facts::{Cap, Disk, Facts};
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::{hazard, read};
 use crate::words;
@@ -187,12 +187,18 @@ impl Use {
     }
 }
 
+/// Whether a control group holds the server's writes before they come to the disk's queue, which then is that of others, too. The cap
+/// that counts may be the group's by another name, as `pg_calm.iops`.
+fn is_held_before(facts: &Facts, disk: &Disk, cap: &Cap) -> Result<bool, Unknown> {
+    let holds = |limit: &Limit| limit.in_force && limit.disk == disk.disk && limit.kind.starts_with("write");
+    Ok(Path::new(&cap.source).is_absolute() || read::instance(facts)?.limits.iter().any(holds))
+}
+
 /// The block layer lets the kernel's flusher have more writes in flight than a commit can wait for.
 pub(super) fn writeback_throttling(facts: &Facts) -> Answer {
     let disk = read::data_disk(facts)?;
     let cap = read::write_iops(facts, disk)?;
-    // A control group holds writes before they come to the disk's queue.
-    if Path::new(&cap.source).is_absolute() {
+    if is_held_before(facts, disk, &cap)? {
         return Ok(None);
     }
     let Some(throttling) = &disk.writeback_throttling else {
@@ -215,8 +221,7 @@ pub(super) fn writeback_throttling(facts: &Facts) -> Answer {
 pub(super) fn queue_is_long(facts: &Facts) -> Answer {
     let disk = read::data_disk(facts)?;
     let cap = read::write_iops(facts, disk)?;
-    // A control group holds writes before they come to the disk's queue.
-    if Path::new(&cap.source).is_absolute() {
+    if is_held_before(facts, disk, &cap)? {
         return Ok(None);
     }
     let Some(queue) = &disk.request_queue else {

@@ -225,6 +225,21 @@ fn a_queue_that_takes_no_number_is_not_to_get_one() {
     assert!(!ids(&rules::judge(host.facts())).contains(&"queue-long"));
 }
 
+/// Also where the cap that counts is known from elsewhere: the volume is then the host's, and its queue that of others, too.
+#[test]
+fn the_queue_of_a_disk_on_which_a_control_group_is_limited_stays() {
+    let host = Host::new();
+    host.write("sys/devices/sda/queue/nr_requests", "128\n");
+    host.write("sys/devices/sda/queue/wbt_lat_usec", "0\n");
+    let found = || {
+        let report = rules::judge(host.facts());
+        ["queue-long", "writeback-throttling"].map(|rule| ids(&report).contains(&rule))
+    };
+    assert_eq!(found(), [true; 2]);
+    host.limit_data();
+    assert_eq!(found(), [false; 2]);
+}
+
 #[test]
 fn each_degraded_state_has_its_way_out() {
     let mut facts = facts("pg-calm-degraded", |f| {
