@@ -25,10 +25,12 @@ fn commits(client: &mut Client) -> Result<Option<(f64, f64)>, Error> {
 }
 
 /// What is not on each standby's disk. No rows without the rights to see them, and of a server in recovery, whose own
-/// position is not what it lacks.
+/// position is not what it lacks. Nobody fails over to who replays nothing, as pg_receivewal, which syncs whole segments
+/// (`close_walfile`, receivelog.c), or to who receives changes, not WAL.
 const STANDBYS: &str = "\
-SELECT pid, application_name, greatest(pg_current_wal_flush_lsn() - flush_lsn, 0)::int8 FROM pg_stat_replication \
-WHERE state = 'streaming' AND flush_lsn IS NOT NULL AND NOT pg_is_in_recovery()";
+SELECT pid, application_name, greatest(pg_current_wal_flush_lsn() - flush_lsn, 0)::int8 FROM pg_stat_replication r \
+WHERE state = 'streaming' AND flush_lsn IS NOT NULL AND replay_lsn IS NOT NULL AND NOT pg_is_in_recovery() \
+AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')";
 
 /// Bytes that standbys are behind, by their walsenders' process id, with their names.
 fn standbys(client: &mut Client) -> Result<BTreeMap<i32, (String, u64)>, Error> {

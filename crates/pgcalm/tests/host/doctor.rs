@@ -7,9 +7,9 @@ use std::process::{Command, Output};
 
 use pgcalm_doctor::report::Report;
 use pgcalm_host::{HostRoot, postgres};
-use pgcalm_testkit::programs::Programs;
+use pgcalm_testkit::programs::{Programs, Running};
 use pgcalm_testkit::server::{Launch, Server};
-use pgcalm_testkit::{need, programs};
+use pgcalm_testkit::{need, programs, wait_for};
 
 fn doctor(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pgcalm")).arg("doctor").args(arguments).output().unwrap()
@@ -116,4 +116,44 @@ fn a_data_directory_may_have_a_name_in_any_encoding() {
     assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report.facts.server.is_some());
+}
+
+/// pg_receivewal syncs a segment when it is full, and a subscriber what it has applied: neither is a standby that falls behind.
+#[test]
+fn who_replays_no_wal_is_no_standby() {
+    if !need::met("doctor", &[need::ANY_SERVER]) {
+        return;
+    }
+    let bindir = postgres::bindirs(&HostRoot::default()).swap_remove(0);
+    let programs = Programs::in_directory(&bindir, "pgcalm-doctor-");
+    let primary = Server::create(&programs, "wal_level = logical");
+    let copy = programs.directory().join("standby");
+    let near = format!("{} application_name=near", primary.conninfo());
+    programs.run("pg_basebackup", &["-R", "-c", "fast", "-d", &near, "-D", copy.to_str().unwrap()]);
+    let mut launch = Launch::new(&programs, &copy);
+    launch.port = 5433;
+    let _standby = launch.start();
+    primary.sql("CREATE PUBLICATION p FOR ALL TABLES");
+    primary.sql("CREATE DATABASE other");
+    primary.sql("SELECT pg_create_logical_replication_slot('s', 'pgoutput')");
+    primary.sql("SELECT pg_create_physical_replication_slot('received')");
+    let subscribe =
+        format!("CREATE SUBSCRIPTION s CONNECTION $${}$$ PUBLICATION p WITH (create_slot = false)", primary.conninfo());
+    let output = primary.psql(&subscribe).args(["-d", "other"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let received = programs.directory().join("received");
+    std::fs::create_dir(&received).unwrap();
+    programs::give_to_server(&received);
+    let mut receive = programs.command("pg_receivewal");
+    receive.args(["-d", &primary.conninfo(), "-S", "received", "-s", "1", "-D"]).arg(&received);
+    let _receiver = Running::start(&mut receive);
+    wait_for("all three", || {
+        let told = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND flush_lsn IS NOT NULL";
+        primary.sql(told) == "3"
+    });
+    let output = doctor(&["--duration", "1s", "--connect", &primary.conninfo(), "--json"]);
+    let report: Report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let standbys = report.facts.sample.unwrap().standbys;
+    let names: Vec<&str> = standbys.iter().map(|standby| standby.application_name.as_str()).collect();
+    assert_eq!(names, ["near"]);
 }
