@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use crate::isolate::report::Place;
 use crate::rules::found::{Answer, Found, Unknown, when};
 use crate::rules::read;
-use crate::words;
+use crate::{estimate, words};
 
 /// The server's default since 14.
 const COMPLETION_TARGET: f64 = 0.9;
@@ -102,6 +102,7 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
     // CalculateCheckpointSegments() in the server's xlog.c: WAL of one interval and of the next checkpoint's writing.
     let trigger = max / (1.0 + target);
     let by_rate = rate * timeout > trigger;
+    let average = read::wal_average(server, timeout).filter(|average| average * timeout > trigger);
     // The server's count has commands and base backups in it; pg_calm's reports tell them apart.
     let reports = server.pg_calm.as_ref();
     let by_count = match reports.filter(|calm| calm.checkpoints >= ENOUGH_CHECKPOINTS) {
@@ -127,7 +128,18 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
                 calm.checkpoints_by_wal, calm.checkpoints
             ));
         }
-        let wanted = (rate * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
+        let wanted = (average.unwrap_or(rate) * timeout * (1.0 + target) * HEADROOM).max(max * 2.0) as u64;
+        let recovery = estimate::recovery(facts, wanted)[0];
+        let grace = facts.host.as_ref().and_then(|host| host.grace.as_ref()?.start_seconds);
+        let killed_after = grace.filter(|patience| recovery > *patience);
+        if let Some(patience) = killed_after {
+            found = found.and(format!(
+                "recovery of {} takes {} at least; the server is killed if it has not started after {}",
+                words::size(wanted),
+                words::time(recovery),
+                words::time(patience)
+            ));
+        }
         match room(facts) {
             Some(room) if wanted + kept > room / 2 => {
                 found = found.and(format!(
@@ -136,10 +148,17 @@ pub(super) fn max_wal_size(facts: &Facts) -> Answer {
                     words::size(wanted)
                 ));
             }
-            // The counts go on to tell of the time before it was raised: each run of doctor would double it.
-            Some(_) if by_rate => found = found.set(server, "max_wal_size", words::setting_size(wanted)),
+            // The counts go on to tell of the time before it was raised: each run of doctor would double it. A sample may be of a burst.
+            Some(_) if average.is_some() && killed_after.is_none() => {
+                found = found.set(server, "max_wal_size", words::setting_size(wanted));
+            }
             room => {
-                let condition = if room.is_some() { "once" } else { "if the disk of pg_wal has twice that" };
+                let condition = match room {
+                    None => "if the disk of pg_wal has twice that",
+                    Some(_) if killed_after.is_some() => "once a start may take longer",
+                    Some(_) if by_rate => "if WAL goes on at that rate",
+                    Some(_) => "once",
+                };
                 let wanted = words::setting_size(wanted);
                 found = found.run(format!("ALTER SYSTEM SET max_wal_size = '{wanted}'; -- {condition}"));
             }

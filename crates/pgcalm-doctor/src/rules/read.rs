@@ -118,14 +118,18 @@ pub(crate) fn pg_calm_is_on(facts: &Facts) -> bool {
 /// WAL bytes per second: the higher of the rate of the sample and the average since the statistics were reset, which idle
 /// times dilute. An average over less than `least` seconds doesn't count: it may be of one burst, as initdb's.
 pub(crate) fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {
-    let wal = &server(facts)?.wal;
-    let average =
-        wal.seconds.filter(|seconds| *seconds > 0.0 && *seconds >= least).map(|seconds| wal.bytes as f64 / seconds);
+    let average = wal_average(server(facts)?, least);
     let sample = facts.sample.as_ref().and_then(|s| s.wal_bytes_per_second);
     match (average, sample) {
         (Some(average), Some(sample)) => Ok(average.max(sample)),
         (average, sample) => average.or(sample).ok_or_else(|| "the rate of WAL is not known: give --duration".into()),
     }
+}
+
+/// The average alone.
+pub(crate) fn wal_average(server: &Server, least: f64) -> Option<f64> {
+    let wal = &server.wal;
+    wal.seconds.filter(|seconds| *seconds > 0.0 && *seconds >= least).map(|seconds| wal.bytes as f64 / seconds)
 }
 
 /// The part of a cap that reads and writes share that writes come to, even where reads would take all: both wait in one queue. As

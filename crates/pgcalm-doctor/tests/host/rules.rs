@@ -42,6 +42,12 @@ fn set(facts: &mut Facts, name: &str, value: &str) {
     server(facts).settings.get_mut(name).unwrap().value = value.into();
 }
 
+/// WAL per second of the last day.
+fn wal_average(facts: &mut Facts, bytes: u64) {
+    let wal = &mut server(facts).wal;
+    (wal.bytes, wal.seconds) = (bytes * 86_400, Some(86_400.0));
+}
+
 fn shared_bandwidth() -> Cap {
     Cap { value: 125 * MIB, source: "options".into() }
 }
@@ -200,7 +206,7 @@ fn cases() -> Vec<Case> {
         }),
         host("split-instance", |h| h.write("proc/71/cgroup", "0::/elsewhere\n")),
         // 1 GB / 1.9 in 300 s is reached at 1.89 MB/s.
-        facts("max-wal-size", |f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)),
+        facts("max-wal-size", |f| wal_average(f, 1_900_000)),
         facts("checkpoint-completion-target", |f| set(f, "checkpoint_completion_target", "0.5")),
         // A tenth of 300 s is left; 102 checkpoints.
         facts("checkpoint-sync-long", |f| server(f).checkpoints.sync_time_ms = 102.0 * 30_001.0),

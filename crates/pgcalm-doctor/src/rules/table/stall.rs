@@ -147,7 +147,7 @@ pub(super) const RULES: &[Rule] = &[
         reason: "that is where the server starts one (`CalculateCheckpointSegments`). The rate is the higher of the sample and \
                  the average, if that is of at least checkpoint_timeout",
         cure: "Raise max_wal_size to 1.5 times what an interval takes, at least to twice what it is, at most to half of the room \
-               that pg_wal has. `--apply` does so by the rate alone, not by counts.",
+               that pg_wal has. `--apply` does so by the average alone, and not where recovery would outlast the wait for a start.",
         effect: "Checkpoints by time, fewer full-page images; recovery after a crash takes longer.",
         reversible: true,
         condition: checkpoint::max_wal_size,

@@ -303,7 +303,8 @@ fn max_wal_size_is_raised_by_a_rate_alone() {
 #[test]
 fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
     let mut facts = Host::new().facts();
-    facts.sample.as_mut().unwrap().wal_bytes_per_second = Some(50e6);
+    wal_average(&mut facts, 50_000_000);
+    facts.host.as_mut().unwrap().grace = None;
     let report = rules::judge(facts.clone());
     let finding = find(&report, "max-wal-size");
     // 50 MB/s for 300 s, times 1.9 and 1.5.
@@ -314,6 +315,34 @@ fn max_wal_size_is_not_raised_beyond_the_room_that_it_has() {
     assert!(!finding.reversible);
     assert_eq!(finding.changes, []);
     assert!(finding.evidence.iter().any(|e| e.contains("too little")), "{:?}", finding.evidence);
+}
+
+/// A sample of some seconds may be of a burst, and a server that is killed while it recovers does not start at all.
+#[test]
+fn max_wal_size_is_raised_by_the_average_alone_and_not_beyond_what_a_start_may_take() {
+    let judged = |change: fn(&mut Facts)| {
+        let mut facts = Host::new().facts();
+        change(&mut facts);
+        let report = rules::judge(facts);
+        let finding = find(&report, "max-wal-size");
+        (finding.changes.len(), finding.commands[0].clone())
+    };
+    let raise = "ALTER SYSTEM SET max_wal_size = '2048MB';";
+    assert_eq!(
+        judged(|f| f.sample.as_mut().unwrap().wal_bytes_per_second = Some(1.9e6)),
+        (0, format!("{raise} -- if WAL goes on at that rate"))
+    );
+    // 128 s of replay, and a checkpoint of 1 s.
+    let long = |f: &mut Facts| {
+        wal_average(f, 1_900_000);
+        recover(f, 128.9);
+    };
+    assert_eq!(judged(long), (0, format!("{raise} -- once a start may take longer")));
+    let short = |f: &mut Facts| {
+        wal_average(f, 1_900_000);
+        recover(f, 129.1);
+    };
+    assert_eq!(judged(short), (1, raise.to_string()));
 }
 
 #[test]
