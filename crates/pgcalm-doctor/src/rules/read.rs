@@ -55,10 +55,11 @@ pub(crate) fn dirty_thresholds(facts: &Facts) -> Result<DirtyThresholds, Unknown
 }
 
 /// What of dirty page cache makes the server's writers wait: a control group of v2 has the same part of its own memory
-/// (`mem_cgroup_wb_stats`, mm/page-writeback.c).
+/// (`mem_cgroup_wb_stats`, mm/memcontrol.c).
 pub(crate) fn dirty_limit(facts: &Facts) -> Result<u64, Unknown> {
     let thresholds = dirty_thresholds(facts)?;
-    let group = host(facts)?.memory_limit.there().filter(|limit| limit.file.ends_with("/memory.max"));
+    let is_of_v2 = |file: &str| file.ends_with("/memory.max") || file.ends_with("/memory.high");
+    let group = host(facts)?.memory_limit.there().filter(|limit| is_of_v2(&limit.file));
     let part = group.map_or(1.0, |group| group.bytes as f64 / thresholds.dirtyable_bytes.max(1) as f64);
     Ok((thresholds.limit_bytes as f64 * part.min(1.0)) as u64)
 }

@@ -145,10 +145,15 @@ fn a_standby_waits_for_the_data_pages_in_its_groups_queue_unless_pg_calm_is_on()
     let finding = find(&report, "replication-timeout-under-cap");
     assert!(finding.evidence[0].contains("scattered dirty pages"), "{:?}", finding.evidence);
     // A group of 2 GB may have 400 MB of them.
-    let mut small = facts.clone();
-    small.host.as_mut().unwrap().memory_limit =
-        Known::Is(Some(MemoryLimit { bytes: 2 * GIB, file: "/sys/fs/cgroup/pg/memory.max".into() }));
-    assert!(!fires(&small));
+    let with_limit = |file: &str| {
+        let mut small = facts.clone();
+        small.host.as_mut().unwrap().memory_limit = Known::Is(Some(MemoryLimit { bytes: 2 * GIB, file: file.into() }));
+        fires(&small)
+    };
+    assert!(!with_limit("/sys/fs/cgroup/pg/memory.max"));
+    assert!(!with_limit("/sys/fs/cgroup/pg/memory.high"));
+    // On v1 a group has the host's.
+    assert!(with_limit("/sys/fs/cgroup/memory/pg/memory.limit_in_bytes"));
     calm(&mut facts);
     assert!(!fires(&facts));
 }
