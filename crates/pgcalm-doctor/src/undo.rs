@@ -19,6 +19,8 @@ pub struct Undone {
 }
 
 /// Takes back what [`apply`](crate::apply::apply) has changed: of the kernel all, of servers those of the connection.
+/// One that can't be taken back does not keep the others from it, and is not forgotten: fails in the end with the first such error,
+/// of which a plan has a note.
 ///
 /// A value that somebody has changed since is left as it is, and said to be. What a boot has ended is forgotten, and said if
 /// the value is there nevertheless. With `plan` nothing is changed or forgotten.
@@ -32,6 +34,7 @@ pub fn undo(
     let boot_id = kernel_release::boot_id(root)?;
     let mut undone = Undone::default();
     let mut reload = false;
+    let mut failed: Option<anyhow::Error> = None;
     let entries: Vec<Entry> = state.entries().iter().rev().cloned().collect();
     for entry in entries {
         match &entry {
@@ -47,10 +50,14 @@ pub fn undo(
                         // The device was taken away, and what was set with it.
                         undone.notes.push(format!("{file} is not there any more: nothing is left to be taken back"));
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => {
+                        failed.get_or_insert(error.into());
+                        continue;
+                    }
                     Ok(Some(now)) if now == *set => {
-                        if !plan {
-                            root.write(former_file, former)?;
+                        if !plan && let Err(error) = root.write(former_file, former) {
+                            failed.get_or_insert(error.into());
+                            continue;
                         }
                         undone.changes.push(Change {
                             target: Target::Kernel,
@@ -91,7 +98,10 @@ pub fn undo(
                 let now = alter_system::former(&mut server.client, name)?;
                 if now.as_ref() == Some(set) {
                     if !plan {
-                        alter_system::set(&mut server.client, name, former.as_deref())?;
+                        if let Err(error) = alter_system::set(&mut server.client, name, former.as_deref()) {
+                            failed.get_or_insert(error);
+                            continue;
+                        }
                         reload = true;
                     }
                     undone.changes.push(Change {
@@ -117,6 +127,11 @@ pub fn undo(
     }
     if let (true, Some(connection)) = (reload, connection) {
         alter_system::reload(&mut connection.client, &[])?;
+    }
+    match failed {
+        Some(error) if plan => undone.notes.push(format!("{error:#}")),
+        Some(error) => return Err(error),
+        None => {}
     }
     Ok(undone)
 }

@@ -131,6 +131,32 @@ fn what_went_with_its_device_does_not_keep_the_rest_from_being_taken_back() {
 }
 
 #[test]
+fn what_cannot_be_taken_back_does_not_keep_the_rest_from_it_and_is_not_forgotten() {
+    let host = Host::new();
+    let state = host.root.path("state");
+    host.write("sys/class/bdi/8:16/max_ratio_fine", "937\n");
+    let (device, sysctl) = ("/sys/class/bdi/8:16/max_ratio_fine", "/proc/sys/vm/dirty_expire_centisecs");
+    let changes = [kernel(sysctl, "30000"), kernel(device, "1000000")];
+    apply::apply(&host.root, &state, &changes, None).unwrap();
+    cannot_be_read(&host, device);
+    let plan = undo::undo(&host.root, &state, None, true).unwrap();
+    assert!(plan.changes.len() == 1 && plan.notes[0].contains(device), "{plan:?}");
+    let error = undo::undo(&host.root, &state, None, false).unwrap_err();
+    assert!(format!("{error:#}").contains(device), "{error:#}");
+    assert_eq!(host.read(sysctl), "3000");
+    fs::remove_dir(host.root.path(device)).unwrap();
+    host.write(device, "1000000");
+    assert_eq!(undo::undo(&host.root, &state, None, false).unwrap().changes.len(), 1);
+    assert_eq!(host.read(device), "937");
+}
+
+/// Not even by root.
+fn cannot_be_read(host: &Host, file: &str) {
+    fs::remove_file(host.root.path(file)).unwrap();
+    fs::create_dir(host.root.path(file)).unwrap();
+}
+
+#[test]
 fn no_other_file_is_written_whatever_the_state_says() {
     let host = Host::new();
     let state = host.root.path("state");
@@ -367,6 +393,15 @@ fn a_value_that_the_server_refuses_is_an_error_and_what_was_done_can_be_taken_ba
     let undone = undo::undo(&root, &cluster.state, Some(&mut connection), false).unwrap();
     assert_eq!(undone.notes, [""; 0]);
     assert_eq!(cluster.auto_conf(), before);
+
+    // A file that can't be taken back keeps no setting out of force.
+    let host = Host::new();
+    let file = "/proc/sys/vm/dirty_expire_centisecs";
+    let changes = [kernel(file, "30000"), setting("checkpoint_timeout", "10min")];
+    apply::apply(&host.root, &cluster.state, &changes, Some(&mut connection)).unwrap();
+    cannot_be_read(&host, file);
+    undo::undo(&host.root, &cluster.state, Some(&mut connection), false).unwrap_err();
+    wait_until(|| cluster.sql("SHOW checkpoint_timeout") == "5min");
     drop(connection);
     cluster.server.shut_down(&Interrupt::default()).unwrap();
 }
