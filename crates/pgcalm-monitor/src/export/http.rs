@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -68,7 +68,7 @@ impl Listener {
     /// Starts answering with what the monitor has.
     pub(super) fn start(address: SocketAddr, lives: &Arc<Lives>) -> Result<Self, Failure> {
         let bind = || {
-            let listener = std::net::TcpListener::bind(address)?;
+            let listener = bound(address, std::net::TcpListener::bind)?;
             listener.set_nonblocking(true)?;
             Ok((listener.local_addr()?, listener))
         };
@@ -102,6 +102,17 @@ impl Drop for Listener {
         drop(self.stop.take());
         // It has bounds on all that it waits for.
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Listens by `bind`. A kernel without IPv6 (ipv6.disable=1) does not know `[::]`, which is all addresses of either kind.
+fn bound<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let unknown = Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error());
+    match bind(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.raw_os_error() == unknown => {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        other => other,
     }
 }
 
@@ -215,6 +226,16 @@ mod tests {
 
     fn listener() -> Listener {
         listens(monitor(None))
+    }
+
+    #[test]
+    fn without_ipv6_all_addresses_are_those_of_ipv4() {
+        let without_ipv6 = |address: SocketAddr| match address {
+            SocketAddr::V4(_) => Ok(address.to_string()),
+            SocketAddr::V6(_) => Err(rustix::io::Errno::AFNOSUPPORT.into()),
+        };
+        assert_eq!(bound("[::]:9187".parse().unwrap(), without_ipv6).unwrap(), "0.0.0.0:9187");
+        bound("[::1]:9187".parse().unwrap(), without_ipv6).unwrap_err();
     }
 
     #[test]

@@ -116,6 +116,15 @@ fn verbs_and_options_are_there() {
     }
 }
 
+/// A pod may have an address of IPv6 alone, at which its probes ask, too.
+#[test]
+fn the_exporter_listens_at_addresses_of_either_kind() {
+    for name in ["node", "statefulset"] {
+        let arguments = arguments(&manifest(name));
+        assert!(arguments.iter().any(|argument| argument == "--listen=[::]:9187"), "{name}: {arguments:?}");
+    }
+}
+
 #[test]
 fn the_grace_period_is_longer_than_both_times_of_ready_to_stop() {
     let text = manifest("statefulset");
