@@ -9,7 +9,7 @@ use crate::facts::{Archiver, BufferWrites, Checkpoints, PgCalm, Server, Setting,
 
 /// The settings that rules look at. Their values go into reports, so no setting that may hold a secret is here but
 /// archive_command, whose value is not read.
-const SETTINGS: [&str; 33] = [
+const SETTINGS: [&str; 34] = [
     "archive_command",
     "archive_library",
     "archive_mode",
@@ -30,6 +30,7 @@ const SETTINGS: [&str; 33] = [
     "pg_calm.bandwidth",
     "pg_calm_guard.max_lag",
     "pg_calm_guard.mode",
+    "pg_calm_guard.wal_space",
     "pg_calm.iops",
     "pg_calm.mode",
     "pg_calm.page_map_memory",

@@ -145,7 +145,7 @@ pub(super) fn slot_inactive(facts: &Facts) -> Answer {
 /// Slots may hold any amount of WAL.
 pub(super) fn slot_unbounded(facts: &Facts) -> Answer {
     let server = read::server(facts)?;
-    if read::bytes(server, "max_slot_wal_keep_size")?.is_some() {
+    if read::bytes(server, "max_slot_wal_keep_size")?.is_some() || is_guarded(server) {
         return Ok(None);
     }
     let holding: Vec<&Slot> = server.slots.iter().filter(|slot| slot.retained_bytes.is_some()).collect();
@@ -164,6 +164,13 @@ pub(super) fn slot_unbounded(facts: &Facts) -> Answer {
             None => found.run("ALTER SYSTEM SET max_slot_wal_keep_size = '…'; -- half of the room that pg_wal has"),
         }
     }))
+}
+
+/// Whether pg_calm_guard leaves space free on the disk of pg_wal, whoever holds WAL; 0 switches that off. A standby has no
+/// writers that could be slowed down.
+fn is_guarded(server: &Server) -> bool {
+    let leaves_space = read::text(server, "pg_calm_guard.wal_space").is_ok_and(|space| space != "0");
+    leaves_space && read::guard_is_on(server) && !server.in_recovery
 }
 
 /// WAL that a slot needs goes, or is gone.

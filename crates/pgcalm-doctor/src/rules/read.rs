@@ -116,6 +116,11 @@ pub(crate) fn pg_calm_is_on(facts: &Facts) -> bool {
     calm.is_some_and(|calm| calm.mode == "on" && calm.degraded.is_none())
 }
 
+/// pg_calm_guard slows writers down.
+pub(crate) fn guard_is_on(server: &Server) -> bool {
+    text(server, "pg_calm_guard.mode").is_ok_and(|mode| mode == "on")
+}
+
 /// WAL bytes per second: the higher of the rate of the sample and the average since the statistics were reset, which idle
 /// times dilute. An average over less than `least` seconds doesn't count: it may be of one burst, as initdb's.
 pub(crate) fn wal_rate(facts: &Facts, least: f64) -> Result<f64, Unknown> {

@@ -149,6 +149,5 @@ fn standbys(server: &Server) -> Result<&[Standby], Unknown> {
 
 /// Whether pg_calm_guard holds writers before a standby is lost.
 fn is_guarded(server: &Server) -> bool {
-    let is_on = read::text(server, "pg_calm_guard.mode").is_ok_and(|mode| mode == "on");
-    is_on && read::text(server, "pg_calm_guard.max_lag").is_ok_and(|limit| !limit.is_empty())
+    read::guard_is_on(server) && read::text(server, "pg_calm_guard.max_lag").is_ok_and(|limit| !limit.is_empty())
 }

@@ -110,6 +110,25 @@ fn what_keeps_or_brings_wal_is_as_good_as_a_slot() {
     assert!(!with_guard("near = 64MB", "on"));
 }
 
+/// It is the cure that the rule names. A standby has no writers that it could slow down.
+#[test]
+fn slots_are_bounded_by_a_guard_that_leaves_space_free() {
+    let fires = |mode: &str, space: &str, in_recovery: bool| {
+        let mut facts = Host::new().facts();
+        set(&mut facts, "max_slot_wal_keep_size", "-1");
+        server(&mut facts).in_recovery = in_recovery;
+        for (name, value) in [("pg_calm_guard.mode", mode), ("pg_calm_guard.wal_space", space)] {
+            let setting = pgcalm_doctor::facts::Setting { value: value.into(), ..Default::default() };
+            server(&mut facts).settings.insert(name.into(), setting);
+        }
+        ids(&rules::judge(facts)).contains(&"slot-unbounded")
+    };
+    assert!(!fires("on", "-1", false));
+    assert!(fires("shadow", "-1", false));
+    assert!(fires("on", "0", false));
+    assert!(fires("on", "-1", true));
+}
+
 #[test]
 fn a_standby_that_falls_behind_is_told_when_it_is_too_old_and_one_that_catches_up_is_not() {
     let judged = |before, after| {
