@@ -112,7 +112,8 @@ pub(crate) fn run_as(scenario: &str, options: &Options, interrupt: &Interrupt) -
             let arena = Arena { options, stage, devices: &devices, template: &template };
             let mut run = arena.run(contestant, &label, repetition).with_context(|| label.clone())?;
             let mut tries = 1;
-            while let Some(held_up) = run.volume_held_up_s.filter(|held_up| *held_up > HELD_UP_S && tries < TRIES) {
+            while is_made_again(&run, tries) {
+                let held_up = run.volume_held_up_s.unwrap_or_default();
                 stage
                     .progress
                     .note(&format!("{label}: again, since the machine held up the volume for {held_up:.2} s"));
@@ -140,6 +141,12 @@ const HELD_UP_S: f64 = 0.25;
 
 /// So often a run that was held up is made: a machine that does so again is no place for a contest, which its report says.
 const TRIES: u32 = 3;
+
+/// Whether a run, of which so many were made, is none that counts. One in which the server died does, whatever the machine
+/// did: another that lives would hide that.
+fn is_made_again(run: &model::Run, tries: u32) -> bool {
+    tries < TRIES && run.server_failure.is_none() && run.volume_held_up_s.is_some_and(|held_up| held_up > HELD_UP_S)
+}
 
 /// Share of the median of mean TPS by which the runs of a contestant may differ without another run of each.
 const SPREAD: f64 = 0.1;
@@ -454,7 +461,26 @@ pub(crate) fn with_last_words(error: anyhow::Error, log: &str) -> anyhow::Error 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_held_up_run_is_made_again_but_for_one_in_which_the_server_died() {
+        let run = |held_up: f64, failure: Value| -> model::Run {
+            serde_json::from_value(json!({
+                "tps_mean": 0.0, "tps_median": 0.0, "tps_min": 0.0, "tps_p5": 0.0,
+                "seconds_below_half_median": 0, "seconds_zero": 0, "checkpoints": [],
+                "volume_held_up_s": held_up, "server_failure": failure, "series": model::Series::default(),
+            }))
+            .unwrap()
+        };
+        let lived = run(2.0 * HELD_UP_S, Value::Null);
+        assert!(is_made_again(&lived, 1));
+        assert!(!is_made_again(&lived, TRIES));
+        assert!(!is_made_again(&run(HELD_UP_S, Value::Null), 1));
+        assert!(!is_made_again(&run(2.0 * HELD_UP_S, json!({"at_s": 9.0, "message": "No space left on device"})), 1));
+    }
 
     #[test]
     fn there_is_another_run_where_runs_spread_by_more_than_a_tenth() {

@@ -85,6 +85,7 @@ fn case(mut contestant: model::Contestant, rate: Option<u32>) -> Option<Case> {
         description: contestant.description,
         rate,
         server_settings: contestant.server_settings,
+        held_up_runs: contestant.held_up_runs,
     })
 }
 

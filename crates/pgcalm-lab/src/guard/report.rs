@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::report::Run;
+use crate::contest::report::{Run, is_zero};
 use crate::report::Host;
 
 /// Overload, paced clients, and the guard without anything to do: the document written by `pgcalm lab run guard --json`.
@@ -42,6 +42,9 @@ pub struct Case {
     pub rate: Option<u32>,
     /// The settings in which its server differs from stock.
     pub server_settings: BTreeMap<String, String>,
+    /// Runs that were made before this one and do not count, since the machine held up the emulated volume.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_up_runs: u32,
     /// What it did, as a run of scenario checkpoint.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub run: Run,
@@ -233,6 +236,7 @@ pub(super) mod tests {
             description: String::new(),
             rate: None,
             server_settings: crate::server::settings(settings.iter().copied()),
+            held_up_runs: 0,
             run: run(tps),
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::contest::report as model;
-use crate::contest::report::Run;
+use crate::contest::report::{Run, is_zero};
 use crate::guard::report::{deviation, mean};
 use crate::report::Host;
 use crate::wal_full::{SHADOW, STOCK};
@@ -89,6 +89,9 @@ pub struct Case {
     pub variation: Option<f64>,
     /// Seconds from the end of the cause until three seconds come to 90 % of the rate before; null if they did not.
     pub full_rate_s: Option<f64>,
+    /// Runs that were made before this one and do not count, since the machine held up the emulated volume.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_up_runs: u32,
     /// What it did, as a run of scenario checkpoint.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, serde_json::Value>"))]
     pub run: Run,
@@ -163,6 +166,7 @@ impl Case {
             tps_slowed: slowed.map(mean),
             variation: slowed.map(|slowed| deviation(slowed) / mean(slowed).max(f64::MIN_POSITIVE)),
             full_rate_s,
+            held_up_runs: contestant.held_up_runs,
             run,
         })
     }
@@ -347,7 +351,9 @@ pub(crate) mod tests {
         let null = serde_json::Value::Null;
         let mut contestant = contestant(GUARD_ON, 10.0, 100.0, null);
         contestant.runs[0].troubles[0].until_s = Some(20.4);
+        contestant.held_up_runs = 2;
         let case = Case::of("slot", contestant, 100).unwrap();
+        assert_eq!(case.held_up_runs, 2);
         assert_eq!((case.tps_slowed, case.variation), (Some(10.0), Some(0.0)));
     }
 
