@@ -439,6 +439,7 @@ mod tests {
         use serde_json::{Value, json};
         let died = json!({"server_failure": {"at_s": 3.0, "message": "No space left on device"}});
         let unsteady = json!({"steadiness": {"objection": "no checkpoint", "warm_up_s": 0.0, "dirty": []}});
+        let troubled = json!({"troubles": [{"name": "pg-dump", "failure": "pg_dump failed"}]});
         let contestant = |name: &str, failed: &Value| {
             let mut run = json!({
                 "tps_mean": 100.0, "tps_median": 100.0, "tps_min": 100.0, "tps_p5": 100.0,
@@ -476,8 +477,11 @@ mod tests {
         assert_eq!(judged(&well, &well), Ok(()));
         assert_eq!(judged(&well, &died), worse("gave up"));
         assert_eq!(judged(&well, &unsteady), worse("was not steady"));
+        assert_eq!(judged(&well, &troubled), worse("its trouble failed"));
         assert_eq!(judged(&unsteady, &died), worse("gave up"));
-        for (stock, pg_calm) in [(&died, &died), (&unsteady, &unsteady), (&died, &well), (&unsteady, &well)] {
+        for (stock, pg_calm) in
+            [(&died, &died), (&unsteady, &unsteady), (&died, &well), (&unsteady, &well), (&troubled, &troubled)]
+        {
             assert_eq!(judged(stock, pg_calm), Ok(()), "{stock} {pg_calm}");
         }
     }

@@ -126,6 +126,13 @@ impl Contestant {
         self.runs.iter().find_map(|run| run.steadiness.as_ref()?.objection.as_deref())
     }
 
+    /// A trouble that failed in one of its runs, which was not what was to be seen then; `None` if none did. What fails with
+    /// its server, which died, is no other run for that.
+    pub fn failed_trouble(&self) -> Option<&TroubleRun> {
+        let lived = self.runs.iter().filter(|run| run.server_failure.is_none());
+        lived.flat_map(|run| &run.troubles).find(|trouble| trouble.failure.is_some())
+    }
+
     /// Checkpoints that ended in the measured time, in the run with the fewest.
     pub fn checkpoints(&self) -> u32 {
         let of_runs = self.runs.iter().map(|run| run.checkpoints.len());

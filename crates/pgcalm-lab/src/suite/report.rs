@@ -105,7 +105,7 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Value>,
     /// Every contestant but `stock` and `stock-uncapped` against `stock`, in mean TPS, worst second, p99.9 and longest
-    /// transaction; none of those that, with --steady, are not steady.
+    /// transaction; none of those that, with --steady, are not steady, or of which a trouble failed.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -195,9 +195,10 @@ impl Row {
     /// What pg_calm failed in where stock did not, which no figure need show; none if there is nothing of the kind.
     pub fn failed_alone(&self) -> Option<&'static str> {
         type Failed = fn(&contest::report::Contestant) -> bool;
-        let ways: [(&str, Failed); 2] = [
+        let ways: [(&str, Failed); 3] = [
             ("gave up", |contestant| contestant.runs.iter().any(|run| run.server_failure.is_some())),
             ("was not steady", |contestant| contestant.objection().is_some()),
+            ("its trouble failed", |contestant| contestant.failed_trouble().is_some()),
         ];
         let named = |name: &str| self.report.as_ref()?.contestants.iter().find(|c| c.name == name);
         let (subject, baseline) = (named(SUBJECT)?, named(BASELINE)?);

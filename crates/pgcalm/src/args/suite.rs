@@ -44,7 +44,7 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// End with exit code 6 if, in a row that has a result, pg_calm is worse than stock in a figure that is compared, or if
-    /// it alone gave up or was not steady.
+    /// it alone gave up, was not steady or had a trouble that failed.
     #[arg(long, value_name = "VERDICT")]
     pub fail_on: Option<FailOnVerdict>,
 }

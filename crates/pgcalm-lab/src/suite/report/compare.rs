@@ -9,7 +9,8 @@
 //!
 //! Otherwise they are the same. Extremes are compared over equal lengths ([`equally_long`]).
 //!
-//! Runs that were to become steady (--steady) and did not are not compared at all. Whether the backlog of other runs still
+//! Runs that were to become steady (--steady) and did not are not compared at all, nor are those in which a trouble failed:
+//! whoever is spared it looks better than he is. Whether the backlog of other runs still
 //! changed at their end is a remark, no bar: their length is the suite's choice, and readings at different phases of a
 //! checkpoint differ however steady a run is.
 
@@ -87,15 +88,16 @@ pub(super) static COMPARED: [Compared; 4] = [
     },
 ];
 
-/// Empty where stock did not run, or was not steady.
+/// Empty where stock did not run, was not steady, or a trouble of it failed.
 pub(super) fn of(report: &Report) -> Vec<Comparison> {
     let named = |name: &str| report.contestants.iter().find(|c| c.name == name);
-    let Some(stock) = named(BASELINE).filter(|stock| stock.objection().is_none()) else { return Vec::new() };
+    let counts = |contestant: &&Contestant| contestant.objection().is_none() && contestant.failed_trouble().is_none();
+    let Some(stock) = named(BASELINE).filter(counts) else { return Vec::new() };
     report
         .contestants
         .iter()
         .filter(|c| c.name != BASELINE && c.name != REFERENCE)
-        .filter(|rival| rival.objection().is_none())
+        .filter(counts)
         .flat_map(|rival| {
             let [rival, stock] = equally_long(rival, stock);
             COMPARED.iter().filter_map(|compared| against(compared, &rival, &stock)).collect::<Vec<_>>()

@@ -89,7 +89,7 @@ fn table(rows: &[&Row]) -> String {
             contestant.map_or_else(|| MISSING.to_string(), |contestant| contestant.checkpoints().to_string())
         });
         let verdict = match &row.objections()[..] {
-            [] => reading::verdict(row, SUBJECT).unwrap_or_default(),
+            [] => reading::verdict(row, SUBJECT).unwrap_or_else(|| reading::failed_troubles(row).join("; ")),
             objections => {
                 let texts: Vec<String> =
                     objections.iter().map(|(name, objection)| format!("{name}: {objection}")).collect();

@@ -161,12 +161,26 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
             remarks.push(format!("{}: not steady: {}", printable(&contestant.name), printable(objection)));
         }
     }
+    remarks.extend(failed_troubles(row));
     for contestant in &report.contestants {
         if contestant.runs.iter().any(|run| run.server_failure.is_some()) {
             remarks.push(format!("{}: the server gave up", printable(&contestant.name)));
         }
     }
     remarks
+}
+
+/// Whose trouble failed, so that there is no verdict.
+pub(super) fn failed_troubles(row: &Row) -> Vec<String> {
+    let contestants = row.report.iter().flat_map(|report| &report.contestants);
+    contestants
+        .filter_map(|contestant| {
+            let trouble = contestant.failed_trouble()?;
+            let why = trouble.failure.as_deref().unwrap_or_default();
+            let text = format!("{}: no verdict, trouble {} failed: {why}", contestant.name, trouble.name);
+            Some(printable(&text))
+        })
+        .collect()
 }
 
 /// By what a row was capped, in one line.

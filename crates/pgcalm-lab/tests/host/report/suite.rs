@@ -1,7 +1,9 @@
 //! A suite's matrix: what is compared, what comes first, and its renderings.
 
 use pgcalm_lab::contest::report::Report as Run;
-use pgcalm_lab::contest::report::{Backlog, BacklogAt, CapKind, Checkpoint, Steadiness, reading};
+use pgcalm_lab::contest::report::{
+    Backlog, BacklogAt, CapKind, Checkpoint, ServerFailure, Steadiness, TroubleRun, reading,
+};
 use pgcalm_lab::document::Document;
 use pgcalm_lab::report::Shown;
 use pgcalm_lab::suite::report::{Report, Row, Verdict, markdown, svg};
@@ -284,6 +286,45 @@ fn what_is_not_steady_has_no_verdict_and_no_place_in_the_picture() {
     let said = reading::lines(of_row(1)).join("\n");
     assert!(!said.contains("stock's mean TPS"), "{said}");
     assert!(reading::lines(of_row(2))[0].contains("1.5x stock's mean TPS"));
+}
+
+#[test]
+fn whose_trouble_failed_has_no_verdict_and_a_remark() {
+    let with_trouble = |name: &str, failed: &str, died: bool| {
+        let mut report = run([100.0, 50.0, 5.0], [150.0, 10.0, 5.0]);
+        for contestant in &mut report.contestants {
+            let failure = (contestant.name == failed).then(|| "pg_dump failed".to_string());
+            let run = &mut contestant.runs[0];
+            run.server_failure = failure.as_ref().filter(|_| died).map(|_| ServerFailure {
+                at_s: 30.0,
+                message: "No space left on device".into(),
+                up_again_s: None,
+            });
+            run.troubles = vec![TroubleRun { name: "pg-dump".into(), failure, ..TroubleRun::default() }];
+        }
+        row(name, Some(report))
+    };
+    let suite = Report::new(
+        "x".into(),
+        String::new(),
+        vec![
+            with_trouble("none", "", false),
+            with_trouble("ours", "pg_calm", false),
+            with_trouble("stocks", "stock", false),
+            with_trouble("dead", "pg_calm", true),
+        ],
+    );
+    let compared: Vec<usize> = suite.rows.iter().map(|row| row.comparisons.len()).collect();
+    // What failed with its server is compared: it is the server's death that is seen.
+    assert_eq!(compared, [4, 0, 0, 4]);
+    let alone: Vec<_> = suite.rows.iter().map(Row::failed_alone).collect();
+    assert_eq!(alone, [None, Some("its trouble failed"), None, Some("gave up")]);
+    for rendered in [suite.text(), suite.html(), markdown::render(&suite, "", |_| false)] {
+        for name in ["pg_calm", "stock"] {
+            let remark = format!("{name}: no verdict, trouble pg-dump failed: pg_dump failed");
+            assert!(rendered.contains(&remark), "{remark}: {rendered}");
+        }
+    }
 }
 
 fn checkpoint() -> Checkpoint {
