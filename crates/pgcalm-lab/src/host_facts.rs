@@ -4,6 +4,12 @@ use pgcalm_host::{HostRoot, vm_sysctl};
 use crate::installation::Installation;
 use crate::report::Host;
 
+/// CPUs and MiB of memory of the machine.
+pub(crate) fn machine(root: &HostRoot) -> anyhow::Result<(u32, u64)> {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    Ok((cpus, MemInfo::read(root)?.total_kib >> 10))
+}
+
 /// What a report says about the machine; `module` is the sum of the server module, `cap_mechanism` how devices are capped.
 pub(crate) fn collect(
     root: &HostRoot,
@@ -12,10 +18,11 @@ pub(crate) fn collect(
     started_at: String,
     cap_mechanism: &str,
 ) -> anyhow::Result<Host> {
+    let (cpus, memory_mib) = machine(root)?;
     Ok(Host {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        memory_mib: MemInfo::read(root)?.total_kib >> 10,
+        cpus,
+        memory_mib,
         postgres: installation.version.clone(),
         pgcalm: env!("CARGO_PKG_VERSION").to_string(),
         module,

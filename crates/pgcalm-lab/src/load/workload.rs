@@ -140,7 +140,7 @@ impl Workload {
 }
 
 /// The preparation beside a script: `mix.prepare.sql` for `mix.sql`.
-fn beside(script: &Path) -> Option<PathBuf> {
+pub(crate) fn beside(script: &Path) -> Option<PathBuf> {
     let file = script.with_extension("prepare.sql");
     file.exists().then_some(file)
 }

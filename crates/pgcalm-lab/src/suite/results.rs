@@ -15,7 +15,9 @@ use serde_json::Value;
 use crate::chosen::Chosen;
 use crate::installation::Installation;
 use crate::interrupt::Interrupt;
-use crate::{document, module};
+use crate::load::choice::LoadChoice;
+use crate::load::workload;
+use crate::{document, host_facts, module};
 use pgcalm_host::Failure;
 
 /// What a result was measured with. A row is not run again as long as all of it is the same.
@@ -23,6 +25,9 @@ use pgcalm_host::Failure;
 pub struct Stamp {
     /// Every option with the value in force, defaults included, as in the report's settings.
     pub options: BTreeMap<String, Value>,
+    /// SHA-256 of the files of the load, by their names: a script may be edited.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// Version of pgcalm.
     pub pgcalm: String,
     /// SHA-256 of its program, in hexadecimal digits: measuring changes between versions, too. Empty in results that lack it.
@@ -35,7 +40,16 @@ pub struct Stamp {
     pub server: String,
     /// SHA-256 of the server module, in hexadecimal digits; none if no contestant loads it.
     pub module: Option<String>,
+    /// CPUs of the machine; of a result it is the document that says so, as it does of memory.
+    #[serde(skip)]
+    pub cpus: Option<u32>,
+    /// Its memory.
+    #[serde(skip)]
+    pub memory_mib: Option<u64>,
 }
+
+/// A machine is the same with one part in so many of its memory more or less: kernels keep some of it to themselves.
+const MEMORY_SHARE: u64 = 100;
 
 impl Stamp {
     /// Of a run with these options that would be made now.
@@ -58,27 +72,30 @@ impl Stamp {
         } else {
             None
         };
+        let options = options.named();
+        let (cpus, memory_mib) = host_facts::machine(&HostRoot::default())?;
         Ok(Self {
-            options: options.named(),
+            files: sums_of_load(&options),
+            options,
             pgcalm: env!("CARGO_PKG_VERSION").to_string(),
             program: own_sum()?.to_string(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             server: installation.version,
             module,
+            cpus: Some(cpus),
+            memory_mib: Some(memory_mib),
         })
     }
 
     /// In which respect `self`, of a result, differs from that of a run now; none if in none.
     pub fn differs_from(&self, now: &Self) -> Option<String> {
-        let options: Vec<&str> = now
-            .options
-            .iter()
-            .filter(|(name, value)| self.options.get(*name) != Some(value))
-            .map(|(name, _)| name.as_str())
-            .chain(self.options.keys().filter(|name| !now.options.contains_key(*name)).map(String::as_str))
-            .collect();
+        let options = differing(&self.options, &now.options);
         if !options.is_empty() {
             return Some(format!("other options: {}", options.join(", ")));
+        }
+        let files = differing(&self.files, &now.files);
+        if !files.is_empty() {
+            return Some(format!("another content of {}", files.join(", ")));
         }
         if self.pgcalm != now.pgcalm {
             return Some(format!("pgcalm {}", self.pgcalm));
@@ -89,11 +106,40 @@ impl Stamp {
         if self.kernel != now.kernel {
             return Some(format!("Linux {}", self.kernel));
         }
+        if let (Some(then), Some(now)) = (self.cpus, now.cpus)
+            && then != now
+        {
+            return Some(format!("{then} CPUs"));
+        }
+        if let (Some(then), Some(now)) = (self.memory_mib, now.memory_mib)
+            && then.abs_diff(now) > now / MEMORY_SHARE
+        {
+            return Some(format!("{then} MiB of memory"));
+        }
         if self.server != now.server {
             return Some(self.server.clone());
         }
         (self.module != now.module).then(|| "another build of pg_calm".to_string())
     }
+}
+
+/// Names whose values differ, or that only one of both has.
+fn differing<'a, V: PartialEq>(then: &'a BTreeMap<String, V>, now: &'a BTreeMap<String, V>) -> Vec<&'a str> {
+    let changed = now.iter().filter(|(name, value)| then.get(*name) != Some(*value)).map(|(name, _)| name.as_str());
+    let gone = then.keys().filter(|name| !now.contains_key(*name)).map(String::as_str);
+    changed.chain(gone).collect()
+}
+
+/// SHA-256 of a script that is the load, and of the preparation beside it. Of what can't be read, the run says so.
+fn sums_of_load(options: &BTreeMap<String, Value>) -> BTreeMap<String, String> {
+    let load = options.get("load").and_then(Value::as_str).map(str::parse::<LoadChoice>);
+    let Some(Ok(LoadChoice::Script(script))) = load else { return BTreeMap::new() };
+    let preparation = workload::beside(&script);
+    [Some(script), preparation]
+        .into_iter()
+        .flatten()
+        .filter_map(|file| Some((file.display().to_string(), module::sum_of_file(&file).ok()?)))
+        .collect()
 }
 
 /// SHA-256 of this very program, whatever lies in its place since it was started.
@@ -167,10 +213,10 @@ impl Results {
             suite_row: Stamp,
         }
         // A report without a stamp, or of a version whose reports cannot be read any more: as good as none.
-        Ok(serde_json::from_str::<Any>(&text)
-            .ok()
-            .zip(document::read(&text).ok())
-            .map(|(any, document)| Found { stamp: any.suite_row, document }))
+        Ok(serde_json::from_str::<Any>(&text).ok().zip(document::read(&text).ok()).map(|(any, document)| {
+            let (cpus, memory_mib) = document.host().map(|host| (host.cpus, host.memory_mib)).unzip();
+            Found { stamp: Stamp { cpus, memory_mib, ..any.suite_row }, document }
+        }))
     }
 
     /// Puts a result there: whole or, if it fails or the machine does, not at all.
@@ -191,11 +237,14 @@ mod tests {
     fn stamp() -> Stamp {
         Stamp {
             options: [("seconds".to_string(), Value::from(60))].into(),
+            files: [("mix.sql".to_string(), "ab12".to_string())].into(),
             pgcalm: "0.1.0".into(),
             program: "1234".into(),
             kernel: "6.18".into(),
             server: "PostgreSQL 15.20".into(),
             module: Some("abcd".into()),
+            cpus: Some(2),
+            memory_mib: Some(1000),
         }
     }
 
@@ -247,7 +296,8 @@ mod tests {
         };
         assert_eq!(changed(|_| {}), None);
         type Change = fn(&mut Stamp);
-        let cases: [(Change, &str); 7] = [
+        assert_eq!(changed(|now| now.memory_mib = Some(1009)), None);
+        let cases: [(Change, &str); 11] = [
             (
                 |now| {
                     now.options.insert("seconds".into(), 90.into());
@@ -260,6 +310,20 @@ mod tests {
                 },
                 "other options: seconds",
             ),
+            (
+                |now| {
+                    now.files.insert("mix.sql".into(), "cd34".into());
+                },
+                "another content of mix.sql",
+            ),
+            (
+                |now| {
+                    now.files.insert("mix.prepare.sql".into(), "ab12".into());
+                },
+                "another content of mix.prepare.sql",
+            ),
+            (|now| now.cpus = Some(8), "2 CPUs"),
+            (|now| now.memory_mib = Some(900), "1000 MiB of memory"),
             (|now| now.pgcalm = "0.2.0".into(), "pgcalm 0.1.0"),
             (|now| now.program = "5678".into(), "another build of pgcalm"),
             (|now| now.kernel = "6.12".into(), "Linux 6.18"),
@@ -280,6 +344,34 @@ mod tests {
         let old: Stamp = serde_json::from_value(old).unwrap();
         assert_eq!(old.differs_from(&stamp()).as_deref(), Some("another build of pgcalm"));
         assert_eq!(own_sum().unwrap(), module::sum_of_file(&std::env::current_exe().unwrap()).unwrap());
+    }
+
+    #[test]
+    fn a_stamp_has_the_text_of_a_script_and_of_its_preparation() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("mix.sql");
+        let of = |load: &str| sums_of_load(&[("load".to_string(), Value::from(load))].into());
+        let of_script = || of(script.to_str().unwrap());
+        fs::write(&script, "select 1;").unwrap();
+        let first = of_script();
+        assert_eq!(first.len(), 1, "{first:?}");
+        fs::write(&script, "select 2;").unwrap();
+        let second = of_script();
+        assert_ne!(first, second);
+        fs::write(directory.path().join("mix.prepare.sql"), "create table a ();").unwrap();
+        assert_eq!(of_script().len(), 2);
+        assert_eq!(of("tpcb"), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_stamp_without_files_is_done_where_the_load_has_none() {
+        let mut now = stamp();
+        let mut old = serde_json::to_value(&now).unwrap();
+        old.as_object_mut().unwrap().remove("files").unwrap();
+        let old: Stamp = serde_json::from_value(old).unwrap();
+        assert_eq!(old.differs_from(&now).as_deref(), Some("another content of mix.sql"));
+        now.files.clear();
+        assert_eq!(old.differs_from(&now), None);
     }
 
     #[test]
