@@ -255,12 +255,13 @@ impl<'a> Arena<'a> {
             }
         };
         cycle.recovery_s = Some(started.elapsed().as_secs_f64());
-        if !self.catch_up()? {
+        let caught_up = self.catch_up()?;
+        if !caught_up {
             let words = server::complaint(&server.log()).to_string();
             cycle.problems.push(format!("archiving does not go on; the server's log: {words}"));
         }
         cycle.segments = self.segments.len();
-        let found = self.verify(When::CaughtUp);
+        let found = self.verify(When::recovered(caught_up, self.sabotage.is_some()));
         if !found.is_empty() {
             cycle.violations.extend(found);
             self.keep_all(cycle)?;

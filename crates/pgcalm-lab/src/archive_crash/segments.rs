@@ -49,6 +49,14 @@ pub(super) enum When {
     CaughtUp,
 }
 
+impl When {
+    /// Once a server has recovered. Where archiving is stuck, what waits is told as well, but for a control: that has to show a
+    /// loss, and of anything that stops the archiver segments would be left.
+    pub(super) fn recovered(caught_up: bool, is_control: bool) -> Self {
+        if caught_up || !is_control { Self::CaughtUp } else { Self::AfterPowerCut }
+    }
+}
+
 /// All finished segments of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct Segments(BTreeMap<String, Sum>);
@@ -193,6 +201,16 @@ mod tests {
         assert!(check(orphan, When::CaughtUp).contains("announced as ready"));
         let left = check(|_| {}, When::CaughtUp);
         assert!(left.contains("is not in the archive"), "{left}");
+    }
+
+    #[test]
+    fn of_a_control_whose_archiving_is_stuck_only_losses_are_found() {
+        let stuck = When::recovered(false, true);
+        assert_eq!(check(announce, stuck), "");
+        assert!(check(recycle, stuck).contains("neither in pg_wal nor"));
+        for when in [When::recovered(true, true), When::recovered(false, false), When::recovered(true, false)] {
+            assert!(check(announce, when).contains("is not in the archive"));
+        }
     }
 
     #[test]
