@@ -1,6 +1,12 @@
 //! What the figures of crash cycles come to.
 
-use super::{Control, Cycle, Report};
+use serde_json::Value;
+
+use super::{Control, Cycle, Report, Stale};
+
+/// Cycles of which one has to have done something for them to prove anything: fewer may all have been crashed before it came
+/// to that.
+const LEAST: usize = 8;
 
 impl Cycle {
     /// Whether nothing was lost and nothing is wrong.
@@ -55,6 +61,15 @@ impl Report {
             };
             return Some(format!("cycle {} ({}, {}): {}{more}", first.number, first.fs, first.crash, first.findings()));
         }
+        let stale = |cycle: &&Cycle| cycle.stale.as_ref().is_some_and(|stale| stale.after_recovery > 0);
+        if !self.is_mounted_with("data=writeback")
+            && let Some(cycle) = self.cycles.iter().find(stale)
+        {
+            return Some(format!(
+                "cycle {} ({}, {}): a deleted file's data in the server's files after recovery",
+                cycle.number, cycle.fs, cycle.crash
+            ));
+        }
         for control in &self.controls {
             if !control.detected() {
                 let fs = control.cycles.first().map_or("", |cycle| &cycle.fs);
@@ -82,7 +97,20 @@ impl Report {
                 return Some("pg_calm flushed no page in any cycle".to_string());
             }
         }
+        let stale: Vec<&Stale> = self.cycles.iter().filter_map(|cycle| cycle.stale.as_ref()).collect();
+        let shows = ["data=writeback", "nodelalloc"].iter().all(|option| self.is_mounted_with(option));
+        if shows && stale.len() >= LEAST && stale.iter().all(|stale| stale.in_unsynced_files == 0) {
+            return Some(format!(
+                "no deleted file's data showed in {} crashes with data=writeback, so that other mounts show none proves nothing",
+                stale.len()
+            ));
+        }
         None
+    }
+
+    fn is_mounted_with(&self, option: &str) -> bool {
+        let options = self.settings.get("mount-options").and_then(Value::as_str);
+        options.is_some_and(|options| options.split(',').any(|one| one == option))
     }
 
     fn module_is_on(&self) -> bool {
@@ -117,6 +145,37 @@ mod tests {
             assert!(failure.starts_with("cycle 2 (xfs, kill): "), "{failure}");
             assert!(failure.contains(words), "{failure}");
         }
+    }
+
+    /// Of so many crashes with these options, in which blocks showed in files that were not synced, and in the server's.
+    fn with_stale_blocks(mount_options: &str, crashes: usize, in_unsynced_files: u64, after_recovery: u64) -> Report {
+        let mut report = report();
+        report.settings.insert("mount-options".into(), mount_options.into());
+        let stale = Stale { in_unsynced_files, after_recovery, ..Stale::default() };
+        let cycle = Cycle { stale: Some(stale), ..report.cycles[0].clone() };
+        report.cycles = vec![cycle; crashes];
+        report
+    }
+
+    #[test]
+    fn a_deleted_files_data_in_the_servers_files_fails_the_run_but_where_the_mount_is_known_to_show_it() {
+        for (mount_options, fails) in [("data=ordered,nodelalloc", true), ("data=writeback,nodelalloc", false)] {
+            let failure = with_stale_blocks(mount_options, 3, 9, 1).failure();
+            assert_eq!(failure.is_some(), fails, "{failure:?}");
+            assert_eq!(with_stale_blocks(mount_options, 3, 9, 0).failure(), None);
+        }
+        let failure = with_stale_blocks("", 1, 0, 1).failure().unwrap();
+        assert_eq!(failure, "cycle 1 (ext4, shutdown): a deleted file's data in the server's files after recovery");
+    }
+
+    #[test]
+    fn a_mount_that_is_known_to_show_a_deleted_files_data_has_to() {
+        let failure = |mount_options, crashes| with_stale_blocks(mount_options, crashes, 0, 0).failure();
+        let of_control = failure("data=writeback,nodelalloc", LEAST).unwrap();
+        assert!(of_control.contains("proves nothing"), "{of_control}");
+        assert_eq!(failure("data=writeback,nodelalloc", LEAST - 1), None);
+        assert_eq!(failure("data=writeback", LEAST), None);
+        assert_eq!(failure("data=ordered,nodelalloc", LEAST), None);
     }
 
     #[test]
