@@ -12,6 +12,10 @@ use crate::report::Host;
 /// Violations of a cycle that are told in words.
 const SHOWN: usize = 3;
 
+/// Cycles on a file system in one of which a process has to have been stopped: in fewer, its calls may not have come to the one
+/// that was chosen.
+const LEAST: usize = 8;
+
 /// Power cuts and their controls: the document written by `pgcalm lab run archive-crash --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -134,10 +138,26 @@ impl Report {
             ));
         }
         // What did not come in the part that was run may have come in the rest.
-        if !self.interrupted && !self.cycles.is_empty() && self.stopped() == 0 {
+        if self.interrupted {
+            return None;
+        }
+        if !self.cycles.is_empty() && self.stopped() == 0 {
             return Some("no process was stopped at its point in any cycle".to_string());
         }
-        None
+        self.never_stopped()
+            .map(|(fs, process)| format!("{fs}: {process}: it was stopped in none of its cycles, which prove nothing"))
+    }
+
+    /// A process that was stopped at none of its points, and the file system: it is not traced. A single point may
+    /// never come: where workers are quick, the archiver has nothing left to copy.
+    fn never_stopped(&self) -> Option<(&str, &str)> {
+        let mut processes: BTreeMap<(&str, &str), Vec<bool>> = BTreeMap::new();
+        for cycle in &self.cycles {
+            let process = cycle.point.as_deref().and_then(|point| point.split(':').next());
+            processes.entry((&cycle.fs, process.unwrap_or_default())).or_default().push(cycle.stopped);
+        }
+        let never = |stopped: &[bool]| stopped.len() >= LEAST && !stopped.contains(&true);
+        processes.into_iter().find(|(_, stopped)| never(stopped)).map(|(process, _)| process)
     }
 }
 
@@ -204,5 +224,26 @@ pub(super) mod tests {
         assert!(blind.contains("prove nothing"), "{blind}");
         let idle = failure(|report| report.cycles.iter_mut().for_each(|c| c.stopped = false));
         assert!(idle.contains("was stopped"), "{idle}");
+    }
+
+    #[test]
+    fn a_process_that_was_never_stopped_fails_the_run() {
+        let with = |cycles: usize| {
+            let mut report = report();
+            report.cycles.extend((0..cycles).map(|number| {
+                let call = if number % 2 == 0 { "fsync" } else { "renameat2" };
+                Cycle { stopped: false, ..cycle(3, &format!("pg_calm archive worker: {call}")) }
+            }));
+            report
+        };
+        let report = with(LEAST);
+        let words = report.failure().unwrap();
+        assert!(words.starts_with("ext4: pg_calm archive worker: it was stopped in none"), "{words}");
+        assert_eq!(Report { interrupted: true, ..report }.failure(), None);
+        assert_eq!(with(LEAST - 1).failure(), None);
+        // One point of its others is enough.
+        let mut once = with(LEAST);
+        once.cycles[5].stopped = true;
+        assert_eq!(once.failure(), None);
     }
 }

@@ -1,5 +1,7 @@
 //! What the figures of crash cycles come to.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{Control, Cycle, Report, Stale};
@@ -84,17 +86,15 @@ impl Report {
         if self.interrupted {
             return None;
         }
-        let idle =
-            |count: fn(&Cycle) -> u64| !self.cycles.is_empty() && self.cycles.iter().all(|cycle| count(cycle) == 0);
-        if idle(|cycle| cycle.commits) {
-            return Some("no transaction was acknowledged in any cycle".to_string());
+        if let Some(cycles) = self.idle(|cycle| cycle.commits) {
+            return Some(format!("no transaction was acknowledged in any {cycles}"));
         }
         if self.module_is_on() {
-            if idle(|cycle| cycle.bridged_pages) {
-                return Some("pg_calm bridged no page in any cycle".to_string());
+            if let Some(cycles) = self.idle(|cycle| cycle.bridged_pages) {
+                return Some(format!("pg_calm bridged no page in any {cycles}"));
             }
-            if idle(|cycle| cycle.flushed_pages) {
-                return Some("pg_calm flushed no page in any cycle".to_string());
+            if let Some(cycles) = self.idle(|cycle| cycle.flushed_pages) {
+                return Some(format!("pg_calm flushed no page in any {cycles}"));
             }
         }
         let stale: Vec<&Stale> = self.cycles.iter().filter_map(|cycle| cycle.stale.as_ref()).collect();
@@ -106,6 +106,20 @@ impl Report {
             ));
         }
         None
+    }
+
+    /// Cycles none of which counts anything: all, or those of a file system and a crash, of which others need tell nothing.
+    fn idle(&self, count: fn(&Cycle) -> u64) -> Option<String> {
+        let mut kinds: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+        for cycle in &self.cycles {
+            kinds.entry((&cycle.fs, &cycle.crash)).or_default().push(count(cycle));
+        }
+        if !kinds.is_empty() && kinds.values().flatten().all(|count| *count == 0) {
+            return Some("cycle".to_string());
+        }
+        let is_idle = |counts: &[u64]| counts.len() >= LEAST && counts.iter().all(|count| *count == 0);
+        let ((fs, crash), _) = kinds.into_iter().find(|(_, counts)| is_idle(counts))?;
+        Some(format!("cycle of {fs} {crash}"))
     }
 
     fn is_mounted_with(&self, option: &str) -> bool {
@@ -224,5 +238,26 @@ mod tests {
         assert!(report.failure().unwrap().contains("bridged no page"));
         report.server_settings.insert("pg_calm.mode".into(), "off".into());
         assert_eq!(report.failure(), None);
+    }
+
+    #[test]
+    fn a_module_that_did_nothing_on_a_file_system_or_in_a_kind_of_crash_fails_the_run() {
+        let failure = |cycles: usize, change: Damage| {
+            let mut report = report();
+            let mut idle = report.cycles[1].clone();
+            change(&mut idle);
+            report.cycles.extend(vec![Cycle { crash: "shutdown".into(), ..idle }; cycles]);
+            report.failure()
+        };
+        let cases: [(Damage, &str); 3] = [
+            (|cycle| cycle.bridged_pages = 0, "pg_calm bridged no page in any cycle of xfs shutdown"),
+            (|cycle| cycle.flushed_pages = 0, "pg_calm flushed no page in any cycle of xfs shutdown"),
+            (|cycle| cycle.commits = 0, "no transaction was acknowledged in any cycle of xfs shutdown"),
+        ];
+        for (change, words) in cases {
+            assert_eq!(failure(LEAST, change).as_deref(), Some(words));
+            // They may all have been crashed before it came to that.
+            assert_eq!(failure(LEAST - 1, change), None);
+        }
     }
 }
