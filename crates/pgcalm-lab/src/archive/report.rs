@@ -153,10 +153,28 @@ impl Crash {
 }
 
 impl Archiver {
+    /// Whether it is the project's.
+    fn is_ours(&self) -> bool {
+        self.name.starts_with("pg_calm")
+    }
+
     /// Whether all that was acknowledged survived in all runs; `None` if it copies nothing or it was not tried.
     pub fn is_durable(&self) -> Option<bool> {
         let mut crashes = self.runs.iter().filter_map(|run| run.crash.as_ref()).peekable();
         crashes.peek()?;
         Some(crashes.all(Crash::is_durable))
+    }
+}
+
+impl Report {
+    /// Why the run counts as failed: one of ours lost what it had acknowledged. `None` if all is as it must be; others may.
+    pub fn failure(&self) -> Option<String> {
+        let lossy: Vec<&str> = self
+            .archivers
+            .iter()
+            .filter(|archiver| archiver.is_ours() && archiver.is_durable() == Some(false))
+            .map(|archiver| archiver.name.as_str())
+            .collect();
+        (!lossy.is_empty()).then(|| format!("lost what was acknowledged: {}", lossy.join(", ")))
     }
 }

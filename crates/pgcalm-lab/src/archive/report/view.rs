@@ -32,6 +32,10 @@ impl Shown for Report {
         }
         document
     }
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
+    }
 }
 
 fn table(report: &Report) -> Table {
@@ -110,6 +114,14 @@ fn lines(report: &Report) -> Vec<String> {
             ));
         }
     }
+    let mut cut_off = report.archivers.iter().filter_map(Archiver::is_durable).peekable();
+    if cut_off.peek().is_some() && cut_off.all(|is_durable| is_durable) {
+        // Whoever does not sync is the control.
+        lines.push(
+            "nobody lost anything, and cp, which does not sync, has to: the power cut may have shown nothing"
+                .to_string(),
+        );
+    }
     if report.archivers.iter().all(|archiver| archiver.runs.is_empty()) {
         lines.push("No run was completed.".to_string());
     }
@@ -118,9 +130,8 @@ fn lines(report: &Report) -> Vec<String> {
 
 /// The fastest of ours against the fastest of the others.
 fn lead(ranked: &[&Archiver]) -> Option<String> {
-    let is_ours = |archiver: &Archiver| archiver.name.starts_with("pg_calm");
-    let ours = ranked.iter().find(|archiver| is_ours(archiver))?;
-    let other = ranked.iter().find(|archiver| !is_ours(archiver))?;
+    let ours = ranked.iter().find(|archiver| archiver.is_ours())?;
+    let other = ranked.iter().find(|archiver| !archiver.is_ours())?;
     let factor = factor(FILES_PER_S.of(ours)?, FILES_PER_S.of(other)?)?;
     Some(format!(
         "{}: {factor} the files per second of {}, the fastest of the others that lost nothing",

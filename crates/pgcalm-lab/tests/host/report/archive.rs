@@ -94,6 +94,34 @@ fn one_run_that_lost_something_is_enough() {
 }
 
 #[test]
+fn one_of_ours_that_lost_something_fails_the_run() {
+    // That is what cp does.
+    assert_eq!(report().failure(), None);
+    let mut report = report();
+    report.archivers[2] = archiver("pg_calm-2", 1.0, 1);
+    assert_eq!(report.failure().as_deref(), Some("lost what was acknowledged: pg_calm-2"));
+    assert_eq!(Shown::failure(&report), report.failure());
+    // It was not tried.
+    report.archivers[2].runs[0].crash = None;
+    assert_eq!(report.failure(), None);
+}
+
+#[test]
+fn a_power_cut_in_which_nobody_lost_anything_is_doubted() {
+    let doubts = |report: &Report| report.text().replace('\n', " ").contains("may have shown nothing");
+    let mut report = report();
+    assert!(!doubts(&report));
+    report.archivers[0] = archiver("cp", 0.5, 0);
+    assert!(doubts(&report));
+    report.archivers.remove(0);
+    assert!(doubts(&report));
+    for archiver in &mut report.archivers {
+        archiver.runs[0].crash = None;
+    }
+    assert!(!doubts(&report));
+}
+
+#[test]
 fn a_document_reads_back_as_what_was_written() {
     let report = report();
     let json = pgcalm_render::json::to_json_pretty(&report).unwrap();
