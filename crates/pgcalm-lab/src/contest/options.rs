@@ -113,8 +113,7 @@ pub struct Options {
     pub warm_up: Seconds,
     /// Measure until it is steady: from the first end of a checkpoint after --warm-up, for --seconds at least, until three more
     /// have ended and as much is dirty (shared buffers, and the kernel's Dirty and Writeback) as at the beginning, within 10 %
-    /// or 32 MiB; there is no drain then. Without --trouble it may begin at a later end of a checkpoint, if it becomes steady only
-    /// there.
+    /// or 32 MiB; with the module it may also be less. There is no drain then.
     #[arg(long)]
     pub steady: bool,
     /// The longest load of a run with --steady, warm-up included; where it is not steady by then the report says so.
