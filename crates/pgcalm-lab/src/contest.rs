@@ -266,6 +266,7 @@ impl Arena<'_> {
         let drain = self.options.drain.0.map(|bound| Duration::from_secs(bound.0.into()));
         // Clients that are held by what is drained wait for it under the caps.
         let mut overtime = Overtime::after(load_end + drain.unwrap_or_default());
+        let mut caps_lifted = false;
         let mut module_status = None;
         let mut server_failure = None;
         let mut wal_free = u64::MAX;
@@ -301,7 +302,7 @@ impl Arena<'_> {
                 if contestant.module && caps.is_some() {
                     module_status = self.module_status(server).ok();
                 }
-                overtime.check(label, &mut caps, &self.stage.progress)?;
+                caps_lifted |= overtime.check(label, &mut caps, &self.stage.progress)? && self.options.has_caps();
             }
             let checkpoints = server_log::checkpoints(&server.log());
             match &mut watch {
@@ -368,6 +369,7 @@ impl Arena<'_> {
             backlog,
             steadiness,
             fsync,
+            caps_lifted,
             cached: [cached_at_start, cached_at_end],
             troubles: troubles.told(),
         })

@@ -45,6 +45,8 @@ pub(crate) struct Recording {
     pub steadiness: Option<Steadiness>,
     /// How long calls of fsync took, if that was measured.
     pub fsync: Option<FsyncRecord>,
+    /// Whether late clients ended only without caps.
+    pub caps_lifted: bool,
     /// The page cache of the tables after set-up, and when the load had ended.
     pub cached: [Option<Cached>; 2],
     /// Trouble that there was.
@@ -66,6 +68,7 @@ pub(crate) fn figures(recording: Recording) -> Run {
         backlog,
         steadiness,
         fsync,
+        caps_lifted,
         cached: [cached_at_start, cached_at_end],
         troubles,
     } = recording;
@@ -104,6 +107,7 @@ pub(crate) fn figures(recording: Recording) -> Run {
             Source::Pgbench => None,
             Source::Server { mean_ms, oldest_ms, .. } => Some(ServerLatency { mean: mean_ms, oldest: oldest_ms }),
         },
+        caps_lifted,
         pace_ms: transactions.late().map(|late| Pace {
             latency_mean: transactions.all.mean() / 1e3,
             late_mean: late.sum_us as f64 / late.number as f64 / 1e3,

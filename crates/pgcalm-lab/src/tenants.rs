@@ -270,9 +270,10 @@ impl Arena<'_> {
         barrier.open(self.stage)?;
         let started = Instant::now();
         let overtime = Overtime::after(started + Duration::from_secs(seconds.into()));
+        let mut caps_lifted = false;
         let mut statuses = None;
         while !all_ended(&mut loads)? {
-            overtime.check(label, &mut caps, &self.stage.progress)?;
+            caps_lifted |= overtime.check(label, &mut caps, &self.stage.progress)?;
             let tps: f64 = loads.iter().filter_map(Load::tps).sum();
             let mut text = format!("{label}: {:>3} of {seconds} s, {tps:.0} TPS", started.elapsed().as_secs());
             if let Some(sample) = sampler.latest() {
@@ -310,6 +311,7 @@ impl Arena<'_> {
             total: total.context("no instance")?,
             samples,
             blocked,
+            caps_lifted,
             states,
             statuses: statuses.unwrap_or_default(),
             checkpoints: tenants.iter().map(|t| server_log::checkpoints(&read_log(&t.log(self.options)))).collect(),
@@ -404,6 +406,7 @@ impl Arena<'_> {
                 module_status: Default::default(),
                 backlog: None,
                 steadiness: None,
+                caps_lifted: measured.caps_lifted,
                 cached: [None, None],
                 troubles: Vec::new(),
                 fsync: None,
@@ -441,6 +444,7 @@ struct Measured {
     total: Transactions,
     samples: Vec<crate::sampler::Sample>,
     blocked: Vec<crate::contest::report::Blocked>,
+    caps_lifted: bool,
     states: BTreeMap<i64, states::Tally>,
     statuses: Vec<BTreeMap<String, serde_json::Value>>,
     checkpoints: Vec<server_log::CheckpointLog>,

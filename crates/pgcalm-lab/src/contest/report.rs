@@ -169,6 +169,10 @@ pub struct Run {
     /// What is known of latency where the server counted transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_server_ms: Option<ServerLatency>,
+    /// Whether clients were still held up beyond their time, so that the caps were lifted for them to end: the longest transaction
+    /// is at least as long as is told. Absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub caps_lifted: bool,
     /// How the load kept to its rate; absent where it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace_ms: Option<Pace>,

@@ -90,6 +90,7 @@ fn recording(transactions: Transactions, seconds: u32, samples: Vec<Sample>) -> 
         backlog: None,
         steadiness: None,
         fsync: None,
+        caps_lifted: false,
         cached: [None, None],
         troubles: Vec::new(),
     }
@@ -100,7 +101,8 @@ fn only_full_seconds_count_and_a_second_without_transactions_counts_as_zero() {
     // Five seconds from 100.4: the full ones are 101 to 104.
     let transactions = transactions(100.4, &[(100, 999), (101, 40), (102, 40), (104, 20), (105, 999)]);
     let samples = (100..=106).map(|s| sample(s, (s as u64 - 100) * 10)).collect();
-    let run = figures(recording(transactions, 5, samples));
+    let run = figures(Recording { caps_lifted: true, ..recording(transactions, 5, samples) });
+    assert!(run.caps_lifted);
     assert_eq!(run.series.tps, [40.0, 40.0, 0.0, 20.0]);
     assert_eq!(run.series.latency_p50_ms[2], None);
     assert_eq!(run.tps_mean, 25.0);

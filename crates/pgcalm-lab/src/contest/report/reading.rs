@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use pgcalm_render::number::{factor, plural, printable, short};
 
 use crate::contest::report::metric::{DEVICE_WRITE_OPS, SECONDS_ZERO, TPS_MEAN, TPS_MIN};
-use crate::contest::report::{Backlog, CapKind, Contestant, Report, cached, troubles};
+use crate::contest::report::{Backlog, CapKind, Contestant, Report, Run, cached, troubles};
 
 /// The contestant that the others are there to be compared with.
 const SUBJECT: &str = "pg_calm";
@@ -63,6 +63,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(unsteady.into_iter().chain(steady).map(|(_steady, line)| line));
     lines.extend(ran.iter().filter_map(|contestant| under_way(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| failure(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| caps_lifted(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| held_up(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| from_server(contestant)));
@@ -198,6 +199,20 @@ fn failure(contestant: &Contestant) -> Option<String> {
         name(contestant),
         short(failure.at_s),
         printable(&failure.message)
+    ))
+}
+
+/// That its longest transaction would have been longer, had it been waited for under the caps.
+pub(crate) fn caps_lifted(contestant: &Contestant) -> Option<String> {
+    let longest = |run: &Run| {
+        let of_server = run.latency_server_ms.map(|latency| latency.oldest);
+        run.latency_ms.map(|latency| latency.max).or(of_server).unwrap_or(0.0)
+    };
+    let cut = contestant.runs.iter().filter(|run| run.caps_lifted).map(longest).max_by(f64::total_cmp)?;
+    Some(format!(
+        "{}: the caps were lifted for clients that were late: the longest transaction is at least {} ms",
+        name(contestant),
+        short(cut)
     ))
 }
 

@@ -4,8 +4,8 @@ use pgcalm_render::document::{Block, Column, Document, Table};
 use pgcalm_render::number::short;
 
 use super::{Contestant, Report, Stall};
-use crate::contest::report::tables;
 use crate::contest::report::view::{charts, scripts};
+use crate::contest::report::{reading, tables};
 use crate::report;
 use crate::report::{Shown, settings, style};
 
@@ -49,6 +49,7 @@ impl Shown for Report {
         };
         document.title = Some(self.contestants.iter().map(zero).collect::<Vec<_>>().join(", "));
         document.readings = self.contestants.iter().map(worst).collect();
+        document.readings.extend(contest.contestants.iter().filter_map(reading::caps_lifted));
         document.section("Comparison").table(comparison(self));
         for contestant in &self.contestants {
             if let Some(stall) = &contestant.stall {

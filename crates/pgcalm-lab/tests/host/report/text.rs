@@ -3,6 +3,7 @@
 use pgcalm_lab::contest::report::metric::DRAIN;
 use pgcalm_lab::contest::report::{Backlog, BacklogAt, Cap, CapKind, ServerFailure, reading};
 use pgcalm_lab::report::Shown;
+use pgcalm_lab::tenants::report as tenants;
 use serde_json::json;
 
 use super::support;
@@ -175,6 +176,38 @@ fn what_the_machine_held_up_of_a_volume_is_told() {
         told(&report),
         ["stock: the machine held up the volume for 0.17 s at most in a run; 2 runs made again for that"]
     );
+}
+
+#[test]
+fn a_longest_transaction_that_was_cut_short_is_told() {
+    let mut report = support::report(60, 2);
+    let told = |report: &_| -> Vec<String> {
+        reading::lines(report).into_iter().filter(|line| line.contains("at least")).collect()
+    };
+    assert_eq!(told(&report), [""; 0]);
+    let run = &mut report.contestants[0].runs[1];
+    run.caps_lifted = true;
+    run.latency_ms.as_mut().unwrap().max = 61_000.0;
+    assert_eq!(
+        told(&report),
+        ["stock: the caps were lifted for clients that were late: the longest transaction is at least 61000 ms"]
+    );
+    let total = report.contestants[0].runs[1].clone();
+    let all = tenants::Report {
+        scenario: "tenants".into(),
+        host: report.host.clone(),
+        settings: report.settings.clone(),
+        contestants: vec![tenants::Contestant {
+            name: "stock".into(),
+            description: String::new(),
+            server_settings: report.contestants[0].server_settings.clone(),
+            total,
+            instances: Vec::new(),
+            stall: None,
+        }],
+    };
+    let text = all.text().replace('\n', " ");
+    assert!(text.contains("stock: the caps were lifted for clients that were late"), "{text}");
 }
 
 #[test]

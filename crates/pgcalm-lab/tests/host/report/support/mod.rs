@@ -112,6 +112,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
             max: if stalls { 14_210.5 } else { 38.25 },
         }),
         latency_server_ms: None,
+        caps_lifted: false,
         pace_ms: None,
         data_device: series.data_device(seconds),
         wal_device: series.wal_device(seconds),
