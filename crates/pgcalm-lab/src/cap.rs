@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 use pgcalm_host::cgroup::{Hierarchy, Version};
@@ -16,7 +17,7 @@ use pgcalm_volume::Volume;
 use crate::device::Device;
 use crate::journal::{Change, Journal, Undo};
 use crate::volume_process::LimitsInForce;
-use crate::{Limit, Size};
+use crate::{Limit, Size, tool};
 use pgcalm_host::Failure;
 
 /// The caps of one device.
@@ -224,6 +225,16 @@ impl Capper {
         Ok(())
     }
 
+    /// A command for a program beside the server, of which it is no child: it begins under the caps, as limits of the root group of
+    /// v1 hold for it, too. Whatever it writes before would be written back without them.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let Some(group) = self.group_of_v2() else { return tool::command(program) };
+        let mut command = tool::command("sh");
+        command.args(["-c", r#"echo $$ >"$0" && exec "$@""#]);
+        command.arg(self.journal.root().path(group.join("cgroup.procs"))).arg(program.as_ref());
+        command
+    }
+
     /// Caps `device` until the result is dropped. A volume has the limits that it was made with, whatever `caps` says.
     pub fn apply(&self, device: &Device, caps: Caps) -> anyhow::Result<Vec<InForce>> {
         match device.volume() {
@@ -387,6 +398,20 @@ mod tests {
         drop(capper);
         assert!(!group.exists());
         assert_eq!(fs::read_to_string(&control).unwrap(), "-io");
+    }
+
+    #[test]
+    fn on_v2_a_program_beside_the_server_begins_in_the_group() {
+        let (root, journal) = host(V2, "0::/user.slice\n");
+        root.put("sys/fs/cgroup/cgroup.subtree_control", "io memory\n");
+        let capper = Capper::new(&journal).unwrap();
+        let mut child = capper.command("test").args(["a b", "=", "a b"]).spawn().unwrap();
+        assert!(child.wait().unwrap().success());
+        let procs = root.path(&capper.groups.as_ref().unwrap().group).join("cgroup.procs");
+        assert_eq!(fs::read_to_string(&procs).unwrap().trim(), child.id().to_string());
+        fs::remove_file(procs).unwrap();
+        // Elsewhere it is under the caps wherever it is.
+        assert_eq!(Capper::of_volumes(&journal).command("dd").get_program(), "dd");
     }
 
     #[test]

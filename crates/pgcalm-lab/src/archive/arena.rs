@@ -74,7 +74,8 @@ impl Surroundings<'_> {
         let caps = self.cap()?;
         let started = Instant::now();
         tool::run(
-            tool::command("dd")
+            self.capper
+                .command("dd")
                 .args(["if=/dev/zero", "bs=1M", "conv=fsync"])
                 .arg(format!("count={mib}"))
                 .arg(format!("of={}", file.display())),
@@ -244,7 +245,7 @@ impl<'a> Arena<'a> {
         let before = Counters::read(&root, devices, self.server.pid(), &self.detached)?;
         let started = Instant::now();
         let started_at = now();
-        feed.start(part, &self.server, tracer)?;
+        feed.start(part, &self.server, &self.context.capper, tracer)?;
         let mut looked = started;
         while !feed.is_done(part)? {
             self.context.stage.interrupt.check()?;

@@ -10,6 +10,7 @@ use pgcalm_host::{HostRoot, process};
 use rustix::process::{Pid, Signal};
 
 use crate::archive::backlog::SLOT;
+use crate::cap::Capper;
 use crate::installation::Installation;
 use crate::server::Server;
 use crate::{shared_file, tool};
@@ -59,8 +60,14 @@ impl Feed<'_> {
         rustix::fs::syncfs(&directory).context("sync the file system of pg_wal")
     }
 
-    /// Starts the drain. `tracer` is what a program is to be started under, if it is to be traced.
-    pub(super) fn start(&mut self, part: &[String], server: &Server, tracer: Option<Command>) -> anyhow::Result<()> {
+    /// Starts the drain. `tracer` is what a program is to be started under, if it is to be traced; that is done without caps.
+    pub(super) fn start(
+        &mut self,
+        part: &[String],
+        server: &Server,
+        capper: &Capper,
+        tracer: Option<Command>,
+    ) -> anyhow::Result<()> {
         match self {
             Self::Archiver { pid, .. } => {
                 // Sets the latch that it waits for, as the end of a WAL file does.
@@ -79,12 +86,20 @@ impl Feed<'_> {
                     .arg(&*archive)
                     .args(["--slot", SLOT, "--no-loop", "--status-interval=1"])
                     .arg(format!("--endpos={:X}/{:X}", end >> 32, end as u32));
+                let is_capped = tracer.is_none() && capper.group_of_v2().is_some();
                 let mut command = match tracer {
                     Some(tracer) => under(tracer, &command, server),
                     None => command,
                 };
                 let log = shared_file::create(log)?;
-                *child = Some(tool::spawn(command.stdout(log.try_clone()?).stderr(log))?);
+                let child = child.insert(tool::spawn(command.stdout(log.try_clone()?).stderr(log))?);
+                if is_capped {
+                    // Its user may not put it there. It writes nothing before it has connected, which takes longer than this.
+                    let pid = child.id() as i32;
+                    signal(pid, Signal::STOP)?;
+                    capper.admit(pid)?;
+                    signal(pid, Signal::CONT)?;
+                }
                 Ok(())
             }
         }
@@ -158,5 +173,5 @@ fn under(mut tracer: Command, command: &Command, server: &Server) -> Command {
 
 fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid).context("no process")?;
-    rustix::process::kill_process(pid, signal).context("signal the archiver")
+    rustix::process::kill_process(pid, signal).context("signal what archives")
 }

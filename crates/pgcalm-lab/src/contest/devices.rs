@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pgcalm_volume::Volume;
@@ -22,7 +23,7 @@ use crate::server::Server;
 use crate::stage::Stage;
 use crate::template::Template;
 use crate::volume_process::{VolumeProcess, VolumeReader};
-use crate::{Size, memory, warm};
+use crate::{Size, memory, tool, warm};
 
 /// The devices and what holds for everything on them.
 #[derive(Debug)]
@@ -190,6 +191,23 @@ impl<'a> Devices<'a> {
     pub(crate) fn admit(&self, pid: i32) -> anyhow::Result<()> {
         self.capper.admit(pid)?;
         self.admit_to_memory(pid)
+    }
+
+    /// Takes a process beside the server into the groups that it would be in on a host of that kind: under the same caps, unless they
+    /// are the server's alone.
+    pub(crate) fn admit_beside(&self, options: &Options, pid: i32) -> anyhow::Result<()> {
+        if options.cap_in == CapIn::Root {
+            self.capper.admit(pid)?;
+        }
+        self.admit_to_memory(pid)
+    }
+
+    /// A command for a program on the same volume as the server: under the same caps, unless they are the server's alone.
+    pub(crate) fn command(&self, options: &Options, program: &Path) -> Command {
+        match options.cap_in {
+            CapIn::Root => self.capper.command(program),
+            CapIn::Own => tool::command(program),
+        }
     }
 
     /// The group that plays the host's memory, and its size.

@@ -52,7 +52,7 @@ impl Play for FilesRead {
     fn begin(&mut self, ground: &Ground<'_>, _left: Duration) -> anyhow::Result<()> {
         let (command, bytes) = cat(ground.cluster)?;
         let program = start(ground.stage, command, NAMES[1])?;
-        ground.devices.admit_to_memory(program.pid())?;
+        ground.devices.admit_beside(ground.options, program.pid())?;
         self.program = Some(program);
         self.bytes = bytes;
         Ok(())

@@ -77,7 +77,7 @@ fn told(verb: &str, line: &str) -> Option<String> {
 
 fn start(ground: &Ground<'_>, how: How) -> anyhow::Result<Start> {
     let program = tool::this_program()?;
-    let mut command = tool::command(program);
+    let mut command = ground.devices.command(ground.options, program);
     command.args(["lab", VERB, "--how", how.name()]).arg(ground.volume.join(how.name())).current_dir(ground.directory);
     Ok(Start::of(command))
 }

@@ -35,7 +35,7 @@ impl Play for SecondServer {
                 ("checkpoint_timeout", "60"),
             ]),
         )?;
-        ground.devices.admit_to_memory(server.pid())?;
+        ground.devices.admit_beside(ground.options, server.pid())?;
         tool::run(server.client("pgbench").args(["-i", "-q", "-s", SCALE, "postgres"]), stage.interrupt)?;
         server.sql("checkpoint", stage.interrupt)?;
         self.server = Some(server);
