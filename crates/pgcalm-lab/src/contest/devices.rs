@@ -193,7 +193,7 @@ impl<'a> Devices<'a> {
         self.admit_to_memory(pid)
     }
 
-    /// Takes a process beside the server into the groups that it would be in on a host of that kind: under the same caps, unless they
+    /// Takes a process beside the server into the groups that it would be in on such a host: under the same caps, unless they
     /// are the server's alone.
     pub(crate) fn admit_beside(&self, options: &Options, pid: i32) -> anyhow::Result<()> {
         if options.cap_in == CapIn::Root {
