@@ -11,7 +11,7 @@ BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
 
-.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-wal-full bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
+.PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-guard-cost bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-wal-full bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
 
 all: build
 
@@ -184,6 +184,10 @@ bench-archive: build
 bench-guard: deps build
 	@$(PGCALM) lab run guard --cases paced,governed,unbridged,stock,idle --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
 	@$(PGCALM) lab run guard --quick --pg-bindir "$$($(PG_CONFIG) --bindir)" --module-dir $(EXTENSION)
+
+# What the guard costs in shadow where nothing is behind, in instructions; as root, with valgrind, five minutes
+bench-guard-cost: deps build
+	@PG_CONFIG=$(PG_CONFIG) MODULE_DIR=$(EXTENSION) bench/guard-cost
 
 # What the module costs where it can't help, two minutes for 10,000 tables, SCALE="-n 50000 -r 2" for more and in turns (12
 # minutes), SCALE="files", "marks" or "uncapped" for other parts (bench/scale tells of them); wants the machine for itself
