@@ -73,7 +73,7 @@ is_at_work(uint32 pid)
 	snprintf(text, sizeof(text), "/proc/%u/stat", pid);
 	fd = open(text, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return errno != ENOENT; /* a lack of descriptors tells nothing of it */
 	length = read(fd, text, sizeof(text) - 1);
 	(void) close(fd);
 	text[Max(length, 0)] = '\0';

@@ -5,8 +5,7 @@
  *
  * - All slots are replaced or none, by the postmaster, before it has children.
  * - What a hook may do beside the call that it replaces is said in io_hooks.c, of each.
- * - ELF is known here only; the hooks (io_hooks.c) lead to all other parts, and none of
- *   them knows who called.
+ * - ELF is known here only; the hooks (io_hooks.c) lead to all else; none knows who called.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * map.h
- *	  What is written and not flushed (page_map.h, with the invariants), and whose
- *	  blocks those are.
+ *	  What is written and not flushed (page_map.h, with the invariants), and whose it is.
  *
  * The map knows nothing of devices, settings or the server but its atomics and spinlocks,
  * so that its tests run it in threads.

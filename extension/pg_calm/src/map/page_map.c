@@ -18,8 +18,7 @@
  *
  * Who looks for marks walks the set of files that may have any.  A marker adds its file after
  * it has counted its marks, if it isn't there; page_map_settle removes a file, then looks at
- * the counts, and adds it again if there are any.  Both are full barriers, so one of the two
- * sees the other.
+ * the counts, and adds it again if there are any.  Both are full barriers, so one sees the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -621,8 +620,7 @@ page_map_mark(PageMap *map, uint32 file_index, uint32 incarnation, BlockNumber b
 /*
  * Take the marked pages out of a region, for the caller to write back.  Returns their number.
  *
- * The age goes first: a marker that has seen it, and sets none, has set its bits before, so
- * they are taken.
+ * The age goes first: who has seen it, and sets none, has set its bits before: they are taken.
  */
 uint32
 page_map_take(PageMap *map, PageMapRegion *region, PageMapBits *bits)

@@ -12,8 +12,7 @@
  * XLogFileInit make the first that is missing.  Our hooks of its writes start the writeback of
  * each part and wait after it, so that it takes half of the time that is left until the segment
  * is needed, or less.  The server takes the segment as one that somebody else has filled, as its
- * checkpointer does (PreallocXlogFiles).  If somebody needs it earlier he fills one himself, and
- * ours is the next.
+ * checkpointer does (PreallocXlogFiles).  Who needs it earlier fills one, and ours is the next.
  *
  *-------------------------------------------------------------------------
  */
@@ -158,8 +157,7 @@ wal_ahead_written(int fd, off_t offset, ssize_t length)
 
 /*
  * For the hook of fsync: a new segment has been synced, and is nobody's yet.  If it is one that
- * this process fills, its zeros don't stay in the page cache: what is written over them are whole
- * pages.
+ * this process fills, its zeros don't stay in the page cache: whole pages are written over them.
  */
 void
 wal_ahead_synced(int fd)

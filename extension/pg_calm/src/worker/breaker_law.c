@@ -13,8 +13,7 @@
  *	 writing at all.  So it has to be several times as long, and longer than what may be in flight
  *	 explains.  What was found innocent is looked at again, more and more rarely as long as it is
  *	 suspected: the volume may be another one by now.
- * - How many bytes the device writes for those that pages and WAL account for, with and without
- *	 bridging.
+ * - How many bytes the device writes for those of pages and WAL, with and without bridging.
  *
  * Slow commits: all is let go, which is stock.  Amplification: bridging is.  If letting go has not
  * helped by half after some seconds, it was something else, and it comes back at once.  Else it

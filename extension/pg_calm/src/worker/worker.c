@@ -115,21 +115,12 @@ map_was_full(void)
 	return now < shown_until;
 }
 
-/* Whether the device gives less than it was told to; not to be said again and again where it nearly does not */
-static bool
-device_gives_less(void)
-{
-	static bool less = false;
-
-	less = control.given < (less ? GIVES_ALL : GIVES_LESS);
-	return less;
-}
-
 /* All reasons why less is done than the settings ask for, where the view shows them */
 static void
 publish_degraded(void)
 {
 	static char logged[sizeof(calm_shared->figures.degraded)] = "";
+	static bool gives_less = false;
 	StringInfoData reasons;
 
 	initStringInfo(&reasons);
@@ -146,7 +137,8 @@ publish_degraded(void)
 	if (map_was_full())
 		appendStringInfoString(
 			&reasons, "; pg_calm.page_map_memory is too small: some pages are not tracked");
-	if (device_gives_less())
+	gives_less = control.given < (gives_less ? GIVES_ALL : GIVES_LESS);
+	if (gives_less)
 		appendStringInfoString(
 			&reasons, "; the device gives less than pg_calm.iops and pg_calm.bandwidth say");
 
@@ -165,8 +157,8 @@ publish_degraded(void)
 }
 
 /*
- * Recovery repairs torn pages by their images in WAL.  So full_page_writes, in recovery the
- * primary's, has to have been on at the redo point from which it would begin, and since.
+ * Recovery repairs torn pages by their images in WAL.  So full_page_writes has to have
+ * been on at the redo point from which it would begin, and since; a standby knows the former only.
  */
 static void
 read_images(void)
@@ -223,10 +215,9 @@ static uint64
 wal_flushes_here(void)
 {
 	struct stat wal;
+	bool here = stat(XLOGDIR, &wal) != 0 || wal.st_dev == calm_shared->device;
 
-	if (stat(XLOGDIR, &wal) == 0 && wal.st_dev != calm_shared->device)
-		return 0;
-	return pg_atomic_read_u64(&calm_shared->counters.wal_flushes);
+	return here ? pg_atomic_read_u64(&calm_shared->counters.wal_flushes) : 0;
 }
 
 /*
@@ -388,7 +379,7 @@ work(uint64 now_ms)
 	due = what_is_due();
 	while (pool_start_next(&due, now_ms))
 	{
-		if (!flush_advance())
+		if (!flush_advance() || monotonic_ms() >= next_look_ms)
 			return true;
 	}
 	if (draining && pool_is_done() && !flush_busy() && now_ms >= next_drain_look_ms)
@@ -438,12 +429,10 @@ pg_calm_writeback_main(Datum argument)
 	pg_atomic_write_u64(&calm_shared->worker_beat_ms, monotonic_ms());
 	pg_atomic_write_u32(&calm_shared->worker_pid, (uint32) MyProcPid);
 	if (!cachestat_works())
-		ereport(
-			LOG,
-			(errmsg("pg_calm: cachestat() is not to be had"),
-		     errdetail(
-				 "Linux has it since 6.5; a container may refuse it. The worker waits for what it has "
-				 "begun to write, and does not see what others have written.")));
+		ereport(LOG, (errmsg("pg_calm: cachestat() is not to be had"),
+		              errdetail(
+						  "Linux has it since 6.5; a container may refuse it. The worker waits for "
+						  "what it has begun to write, and does not see what others wrote.")));
 
 	for (;;)
 	{

@@ -15,8 +15,7 @@
  * writeback, while the blocks on both sides of it are: folios are dirty as a whole, so that of the
  * gap, however large, lies within the gap. Where the sides have been written meanwhile, all are
  * clean, and a clean folio is split by naming the gap to MADV_COLD.  What the fault has made dirty
- * is compared with the gap after that.  A gap in a dirty folio is left; the folio is split once it
- * is clean.
+ * is compared with the gap after that.  A gap in a dirty folio is left: it is split once clean.
  *
  * What must not be bridged:
  * - pages that are not resident: the fault would read them from the device

@@ -269,7 +269,7 @@ pg_calm_cleaner_main(Datum argument)
 		{
 			CALM_CLOSE_RELATIONS();
 			/* no transaction does it here: its writes would be missing in pg_stat_io (16+) */
-			(void) pgstat_report_stat(false);
+			(void) pgstat_report_stat(true);
 			smgr_closed_ms = monotonic_ms();
 		}
 

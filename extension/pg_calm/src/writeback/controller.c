@@ -158,8 +158,7 @@ follow_gap(const DeviceCaps *caps, double elapsed_ms)
 }
 
 /*
- * What the device gives of its limits, by what it was used for since the last look, a part of
- * that by the worker.
+ * What the device gives of its limits, by its use since the last look, in part the worker's.
  */
 static void
 follow_given(const ControllerInput *input, double used_part, double own_part, double elapsed_ms)

@@ -12,8 +12,7 @@
  * reporting.  On older kernels it waits with SYNC_FILE_RANGE_WAIT_BEFORE, which does: see
  * error_latch.c.  So can starting, which is why it is done in small pieces.
  *
- * For the writeback worker, but for the last function: what is open and in flight is local to
- * the process.
+ * For the worker, but for the last function: what is open and in flight is the process's.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,8 +33,9 @@
 /* Blocks started by one call at most: the fsync of the file waits for it to end */
 #define RUN_BLOCKS (256 * 1024 / BLCKSZ)
 
-/* ... and by one flush_advance(), so that interrupts are seen */
+/* ... and by one flush_advance(), so that interrupts are seen; and for so long, each can wait for the device */
 #define STEP_BLOCKS (4 * 1024 * 1024 / BLCKSZ)
+#define STEP_MS 100
 
 #define MAX_IN_FLIGHT 1024
 
@@ -54,6 +54,7 @@ typedef struct RegionJob
 	OpenFile *open; /* NULL: none */
 	off_t offset;
 	PageMapBits dirty;
+	uint32 left;    /* dirty pages not started */
 	bool amplified; /* more became dirty than was bridged: no more is (nor in a dry run) */
 	int nruns;
 	int next_run;
@@ -220,7 +221,8 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	{
 		uint32 dirty_blocks = cachestat_dirty_blocks(&state);
 
-		if (dirty_blocks < pages)
+		/* none at all is cached: the filesystem caches elsewhere (overlayfs, ZFS), where nothing is seen */
+		if (dirty_blocks < pages && state.nr_cache > 0)
 		{
 			count(&calm_shared->counters.kernel_flushed_pages, pages - dirty_blocks);
 			flush_started.found_written += pages - dirty_blocks;
@@ -249,6 +251,7 @@ flush_start_region(uint32 file_index, uint32 incarnation, uint32 number)
 	job.amplified = flush_policy.dry_run; /* or the mode changes, and nobody has looked */
 	job.next_run = 0;
 	job.run_done = 0;
+	job.left = pages;
 	job.open = open;
 	open->references++;
 	return true;
@@ -297,15 +300,10 @@ refill_pace(void)
 uint64
 flush_pause_ms(void)
 {
-	double seconds = 0;
+	double seconds = Max(-pace_operations / flush_policy.caps.write_iops,
+	                     -pace_bytes / flush_policy.caps.write_bytes);
 
-	if (job.open == NULL || !flush_policy.paced)
-		return 0;
-	if (pace_operations <= 0)
-		seconds = -pace_operations / flush_policy.caps.write_iops;
-	if (pace_bytes <= 0)
-		seconds = Max(seconds, -pace_bytes / flush_policy.caps.write_bytes);
-	else if (pace_operations > 0)
+	if (job.open == NULL || !flush_policy.paced || (pace_operations > 0 && pace_bytes > 0))
 		return 0;
 	return (uint64) (Min(seconds, 1.0) * 1000) + 1;
 }
@@ -402,6 +400,7 @@ in_flight_is_full(void)
 bool
 flush_advance(void)
 {
+	uint64 until_ms = monotonic_ms() + STEP_MS;
 	uint32 started = 0;
 
 	/* with nothing to start, wait: or files stay open, and we would poll for ever */
@@ -413,10 +412,14 @@ flush_advance(void)
 		BridgeFilled bridged = {0};
 		uint32 dirty = 0;
 
-		if (flush_policy.rests && !flush_policy.dry_run)
+		bool rests = flush_policy.rests && !flush_policy.dry_run;
+
+		if (rests && pg_atomic_read_u32(&calm_shared->let_go) == 0)
 			return false;
-		if (job.next_run >= job.nruns)
+		if (job.next_run >= job.nruns || rests)
 		{
+			not_in_flight(
+				job.left); /* where the breaker has let go it is fsync's, and the file may go */
 			job.open->references--;
 			job.open = NULL;
 			break;
@@ -445,6 +448,7 @@ flush_advance(void)
 			bridge_fill(job.open->fd, job.offset, &job.dirty, &part, &bridged);
 		if (bridged.amplified > 0)
 			job.amplified = true;
+		job.left -= dirty;
 		start_run(part.first, part.blocks, dirty, &bridged);
 
 		job.run_done += part.blocks;
@@ -454,7 +458,7 @@ flush_advance(void)
 			job.run_done = 0;
 		}
 		started += part.blocks;
-		if (started >= STEP_BLOCKS)
+		if (started >= STEP_BLOCKS || monotonic_ms() >= until_ms)
 			return false; /* let the caller look at interrupts */
 	}
 	return true;

@@ -12,7 +12,7 @@
 
 #include "writeback.h"
 
-#define MAX_OPEN_FILES 16
+#define MAX_OPEN_FILES 64
 
 /* Between messages of files that can't be opened */
 #define TELL_MS 60000
@@ -44,6 +44,18 @@ tell_not_opened(const char *path)
 	ereport(LOG,
 	        (errcode_for_file_access(), errmsg("pg_calm: could not open file \"%s\": %m", path),
 	         errdetail("What is unflushed of it is left to the next fsync.")));
+}
+
+/* Whether one more can be had.  If not, all are in flight: later */
+bool
+open_files_free(void)
+{
+	for (int i = 0; i < MAX_OPEN_FILES; i++)
+	{
+		if (open_files[i].references == 0)
+			return true;
+	}
+	return false;
 }
 
 /*

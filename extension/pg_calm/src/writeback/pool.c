@@ -9,8 +9,7 @@
  * - when its oldest page is old,
  * - or when too much waits (controller.c); those that free most pages per second of device
  *	 time first.
- * Before that the cleaner writes what is dirty of it in shared buffers (cleaner.c), so that it
- * is dense.
+ * Before that the cleaner makes it dense: it writes its dirty shared buffers (cleaner.c).
  *
  * For the worker only.
  *
@@ -184,13 +183,13 @@ pool_start_next(const PoolDue *due, uint64 now_ms)
 	uint32 incarnation;
 	uint32 number;
 
-	while (cleaner_fetch(&file, &incarnation, &number))
+	while (open_files_free() && cleaner_fetch(&file, &incarnation, &number))
 	{
 		if (!page_map_being_fsynced(calm_page_map, file) &&
 		    flush_start_region(file, incarnation, number))
 			return true;
 	}
-	while (candidate_next < candidate_count)
+	while (open_files_free() && candidate_next < candidate_count)
 	{
 		Candidate *c = &candidates[candidate_next];
 		bool old = c->since != 0 && now_ms >= c->since + due->older_ms;

@@ -91,6 +91,7 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 	static Target target = {.setting = "pg_calm.stop_target", .what = "a fast stop"};
 	static double excess = 0; /* pages that are to be written before a stop */
 	static double last = INFINITY;
+	static uint64 replayed_ms = 0;
 	static uint64 busy_until_ns = 0; /* the device, by what was written here */
 	DeviceCaps caps = calm_figures().caps;
 	uint64 until = monotonic_ns() + STEP_NS;
@@ -107,8 +108,11 @@ clean_for_stop(const StopEstimate *stop, uint64 now_ms)
 		last = isnan(seconds) ? INFINITY : seconds;
 		judge(&target, seconds, calm_stop_target, now_ms);
 		/* or what was replayed since somebody evicted a page would be left out (XLogNeedsFlush) */
-		if (excess > 0 && RecoveryInProgress())
-			XLogFlush(GetXLogReplayRecPtr(NULL));
+		if (excess > 0 && RecoveryInProgress() && now_ms >= replayed_ms + LOOK_MS)
+		{
+			XLogFlush(GetXLogReplayRecPtr(NULL)); /* an fsync of pg_control */
+			replayed_ms = now_ms;
+		}
 	}
 	/* no faster than the device, which is all that bounds files that are not tracked */
 	while (excess > 0 && busy_until_ns < until + CALM_LOOK_MS * 1000000 &&

@@ -204,6 +204,7 @@ typedef struct OpenFile
 } OpenFile;
 
 extern OpenFile *open_files_get(uint32 file, uint32 incarnation);
+extern bool open_files_free(void);
 extern void open_files_close_idle(void);
 
 /* pool.c */
