@@ -403,6 +403,7 @@ mod tests {
     #[test]
     fn on_v2_a_program_beside_the_server_begins_in_the_group() {
         let (root, journal) = host(V2, "0::/user.slice\n");
+        root.put("sys/fs/cgroup/cgroup.controllers", "io memory");
         root.put("sys/fs/cgroup/cgroup.subtree_control", "io memory\n");
         let capper = Capper::new(&journal).unwrap();
         let mut child = capper.command("test").args(["a b", "=", "a b"]).spawn().unwrap();
