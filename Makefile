@@ -58,7 +58,8 @@ test-long: deps build
 	cargo test --package pgcalm-record --test plain -- verdicts:: --ignored --test-threads=1 --nocapture
 	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations
 
-# With Patroni, pgBackRest, PgBouncer, Prometheus and Alertmanager, or NAMES="patroni", for real (bench/integrations); as root, five minutes
+# With Patroni, repmgr, pgBackRest, PgBouncer, Prometheus and Alertmanager, or NAMES="patroni", for real (bench/integrations); as root, six
+# minutes
 NAMES ?=
 test-integrations: deps build
 	@PG_CONFIG=$(PG_CONFIG) bench/test-integrations $(NAMES)

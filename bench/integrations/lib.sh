@@ -3,6 +3,8 @@
 # shellcheck shell=bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=bench/lib/debian.sh
+. bench/lib/debian.sh
 
 name=$(basename "$0")
 pg_config=${PG_CONFIG:-/usr/lib/postgresql/15/bin/pg_config}
@@ -62,7 +64,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 fail() {
-	tail -n 30 "$work/check.log" "$work/background.log" 2>/dev/null | cut -c 1-200 >&2
+	tail -n 30 "$work"/*.log 2>/dev/null | cut -c 1-200 >&2
 	echo "FAILED: $name: $*" >&2
 	exit 1
 }
