@@ -52,19 +52,23 @@ end_all() {
 	done
 	rm -rf "$work"
 }
-# end_server DATA: at once; one that was stopped by a signal, too
+# end_server DATA: at once; one that was stopped by a signal, too.  Until it is reaped, no other may have its folder or socket
 end_server() {
 	local pid
 	pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) || return 0
 	pkill -KILL -P "$pid" || true
 	kill -KILL "$pid" 2>/dev/null || true
+	eventually gone "$pid" || true
+}
+gone() {
+	! kill -0 "$1" 2>/dev/null
 }
 trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
 fail() {
-	tail -n 30 "$work"/*.log 2>/dev/null | cut -c 1-200 >&2
+	tail -n 30 "$work"/*.log 2>/dev/null | cut -c 1-200 >&2 || true
 	echo "FAILED: $name: $*" >&2
 	exit 1
 }
