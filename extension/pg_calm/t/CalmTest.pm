@@ -41,6 +41,8 @@ our @EXPORT = qw(
   guard_reaches
   hints_obeyed
   kill_node
+  mark_pages
+  paged_tables
   process_id
   wait_for
   region_counts
@@ -134,6 +136,43 @@ CREATE EXTENSION pg_calm;
 CREATE TABLE t (id int PRIMARY KEY, n int, filler text) WITH (fillfactor = 50);
 INSERT INTO t SELECT i, 0, repeat('x', 500) FROM generate_series(1, 40000) i;
 CHECKPOINT});
+	return;
+}
+
+# Tables p1, p2, ... of a database, each of whose pages has one row, and room for its next
+# version; and one that mark_pages() reads
+sub paged_tables
+{
+	my ($node, $database, $tables, $pages) = @_;
+
+	$node->safe_psql(
+		$database, qq{
+CREATE TABLE evicting AS SELECT i, repeat('x', 500) AS filler FROM generate_series(1, 10000) i;
+CREATE INDEX ON evicting (i);
+DO \$\$ BEGIN FOR i IN 1 .. $tables LOOP
+	EXECUTE format('CREATE TABLE p%s (id int, n int, filler text) WITH (fillfactor = 40)', i);
+	EXECUTE format('ALTER TABLE p%s ALTER filler SET STORAGE PLAIN', i);
+	EXECUTE format('INSERT INTO p%s SELECT i, 0, repeat(''x'', 3000) FROM generate_series(1, $pages) i', i);
+END LOOP; END \$\$;
+VACUUM;
+CHECKPOINT});
+	return;
+}
+
+# Update rows of these tables, and have few shared buffers' pages written, all but the last
+sub mark_pages
+{
+	my ($node, $database, $tables, $where) = @_;
+
+	$node->safe_psql(
+		$database, qq{
+DO \$\$ BEGIN FOR i IN 1 .. $tables LOOP
+	EXECUTE format('UPDATE p%s SET n = n + 1 WHERE $where', i);
+END LOOP; END \$\$;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT count(filler) FROM evicting WHERE i > 0;
+SELECT count(filler) FROM evicting WHERE i > 0});
 	return;
 }
 

@@ -9,7 +9,8 @@
  *	 megabyte written;
  * - 'd' (delay): for a third of a second after the worker has started to write, each
  *	 fdatasync takes a tenth of a second longer;
- * - 'i' (interruption): each second call of the worker that starts to write is ended by a signal.
+ * - 'i' (interruption): each second call of the worker that starts to write is ended by a signal;
+ * - 's' (slow): each call of the worker that starts to write takes 20 ms longer.
  *
  * The device is one that only the worker writes to: beside that file, in one with .diskstats after its
  * name, is its line of /proc/diskstats, which begins as HARMFUL_DEVICE says.
@@ -125,6 +126,8 @@ int
 sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 {
 	static unsigned int calls = 0;
+	struct timespec rest = {0, 20000000};
+	int result;
 
 	if (control && is_worker())
 	{
@@ -136,7 +139,10 @@ sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 		control->started_ns = now_ns();
 		count_written(length);
 	}
-	return (int) syscall(SYS_sync_file_range, fd, offset, length, flags);
+	result = (int) syscall(SYS_sync_file_range, fd, offset, length, flags);
+	if (result == 0 && flags == SYNC_FILE_RANGE_WRITE && control && control->fault == 's' && is_worker())
+		(void) nanosleep(&rest, NULL);
+	return result;
 }
 
 int
