@@ -140,4 +140,52 @@ is(() = $log =~ /LOG:  pg_calm: circuit breaker: nothing is flushed/g,
 
 $_->kill_kill foreach @loads;
 $node->stop;
+
+# --- it keeps no file while it has let go
+
+# A region of hundreds of runs, of which the volume takes a few each second, is what the worker
+# is at then, and would be for minutes, when it tries again.  Commits write no file that is tracked.
+$node = calm_node('kept_file', q{
+shared_buffers = 1MB
+max_wal_size = 10GB
+wal_sync_method = fdatasync
+pg_calm.iops = 20
+pg_calm.bridge = off
+pg_calm.clean_buffers = 0
+pg_calm.flush_age = '1h'
+pg_calm.unflushed_limit = '10GB'
+});
+{
+	local $ENV{LD_PRELOAD} = $ENV{PG_CALM_HARMFUL_FLUSH};
+	local $ENV{HARMFUL_FLUSH} = $control;
+	local $ENV{HARMFUL_DEVICE} = "@numbers disk";
+	$node->start;
+}
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION pg_calm;
+CREATE DATABASE gone;
+CREATE TABLE t (id int PRIMARY KEY, n int) WITH (fillfactor = 50);
+INSERT INTO t SELECT i, 0 FROM generate_series(1, 1000) i});
+paged_tables($node, 'gone', 1, 3000);
+mark_pages($node, 'gone', 1, 'mod(id, 2) = 0');
+ok(wait_for(sub { status_of($node)->{unflushed_pages} > 1000 }), 'pages of a database wait');
+@loads = start_load($node, 't', 1000, 200, 1200);
+plant('d');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.flush_age = '1ms'});
+$node->reload;
+ok(wait_for(sub { degraded() =~ /nothing is flushed/ }), 'all is let go while a region is flushed');
+ok(wait_for(sub { status_of($node)->{in_flight_pages} == 0 }), 'nothing is in flight then');
+like(degraded(), qr/nothing is flushed/, 'nor is it over');
+$node->safe_psql('postgres', 'DROP DATABASE gone');
+my $worker = status_of($node)->{worker_pid};
+ok( wait_for(
+		sub {
+			!grep { (readlink($_) // '') =~ / \(deleted\)$/ } glob("/proc/$worker/fd/*");
+		}),
+	'and no file is open that is deleted');
+
+$_->kill_kill foreach @loads;
+plant('-');
+$node->stop;
 done_testing();
