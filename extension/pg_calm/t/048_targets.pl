@@ -11,7 +11,7 @@ use CalmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time usleep);
 
 # Nobody else writes buffers or flushes pages; a stop takes 10 s where all of the table is dirty
 my $node = calm_node('targets', q{
@@ -142,6 +142,39 @@ $node->safe_psql('postgres', 'UPDATE t SET n = n + 1');
 $node->wait_for_catchup($standby);
 ok(wait_for(sub { status_of($standby)->{dirty_buffers} < 1000 }), 'but buffers are written for a stop')
   or diag(status_of($standby)->{dirty_buffers});
+
+# They can be written only as far as pg_control says that WAL was replayed: it is synced for
+# that, but no more than once a second, however often the buffers are counted
+SKIP:
+{
+	my $why = cannot_trace();
+	skip $why, 3 if $why;
+
+	# more is dirty than can be written for the target, and what was written waits: so the
+	# cleaner does not rest
+	$standby->safe_psql('postgres', q{ALTER SYSTEM SET pg_calm.write_bandwidth = '64kB'});
+	$standby->reload;
+	$load = start_load($node, 't', 40000, 400);
+	ok(wait_for(sub { (status_of($standby)->{stop_target_met} // '') eq 'false' }), 'a load that the standby replays');
+	my $worker = status_of($standby)->{worker_pid};
+	kill 'STOP', $worker;
+	ok( wait_for(
+			sub {
+				my $status = status_of($standby);
+				return $status->{dirty_buffers} > 500 && $status->{unflushed_pages} > 0;
+			}),
+		'of which buffers are dirty');
+	my $start = time;
+	my ($handle, $file) = trace(process_id($standby, 'pg_calm cleaner'), '-y', '-e', 'trace=fsync,fdatasync');
+	usleep(8_000_000);
+	finish_trace($handle);
+	my $seconds = time - $start;
+	my $syncs = () = slurp_file($file) =~ m{sync\(\d+<[^>]*/global/pg_control>}g;
+	note("$syncs syncs of pg_control in $seconds s");
+	ok($syncs > 0 && $syncs <= $seconds + 2, 'pg_control is synced, and not more than once a second');
+	kill 'CONT', $worker;
+	$load->kill_kill;
+}
 $standby->stop;
 
 # --- after a crash
