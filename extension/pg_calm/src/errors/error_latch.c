@@ -117,10 +117,10 @@ error_latch_check(ErrorLatch *latch, uint64 device, uint64 inode, int timeout_ms
 	{
 		if (naps % LOOK_NAPS == LOOK_NAPS - 1)
 		{
+			/* to one that is not stopped it is nothing */
+			(void) kill((pid_t) pg_atomic_read_u32(&latch->pid), SIGCONT);
 			if (is_at_work(pg_atomic_read_u32(&latch->pid)))
 				naps = 0;
-			else
-				(void) kill((pid_t) pg_atomic_read_u32(&latch->pid), SIGCONT);
 		}
 		if (naps >= timeout_ms)
 			return ETIMEDOUT;
