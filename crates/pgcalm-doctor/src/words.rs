@@ -1,6 +1,6 @@
 //! Amounts as evidence words them.
 
-use pgcalm_postgres::unit_bytes;
+use pgcalm_postgres::{unit_bytes, unit_seconds};
 use pgcalm_render::number;
 
 /// Bytes in the units of PostgreSQL's settings, powers of 1024.
@@ -34,9 +34,10 @@ pub(crate) fn setting_size(bytes: u64) -> String {
 pub(crate) fn in_unit(value: &str, unit: Option<&str>) -> String {
     let at = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     let (count, own) = value.split_at(at);
+    let size = |unit| unit_bytes(unit).or_else(|| unit_seconds(unit));
     let converted = || {
         let count: f64 = count.parse().ok()?;
-        Some(count * unit_bytes(own)? / unit_bytes(unit?)?)
+        Some(count * size(own)? / size(unit?)?)
     };
     converted().map_or_else(|| value.to_string(), |number| number.to_string())
 }
@@ -66,6 +67,7 @@ mod tests {
         assert_eq!(in_unit("6GB", Some("MB")), "6144");
         assert_eq!(in_unit("1MB", Some("8kB")), "128");
         assert_eq!(in_unit("0", Some("8kB")), "0");
+        assert_eq!(in_unit("5min", Some("s")), "300");
         assert_eq!(in_unit("0.9", None), "0.9");
         assert_eq!(in_unit("lz4", None), "lz4");
     }
