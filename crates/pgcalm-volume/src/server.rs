@@ -43,8 +43,9 @@ impl Server {
         let what = format!("mount on {}", mountpoint.display());
         let mountpoint = mountpoint.canonicalize().with_context(|| what.clone())?;
         let backing = Backing::open(image)?;
-        let state = State::new(backing, limits, honour_flushes).context("start a thread")?;
+        // They hold for this thread and those that it starts.
         take_precautions();
+        let state = State::new(backing, limits, honour_flushes).context("start a thread")?;
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("pgcalm-volume".to_string()),

@@ -192,6 +192,27 @@ fn requests_count_as_the_provider_counts_them() {
     volume.end();
 }
 
+/// Those that give the answers, too: a load with more CPU than they get would slow the volume that it waits for.
+#[test]
+fn all_threads_of_a_volume_have_the_same_priority() {
+    let Some(dir) = can_run().then(|| Dir::new("volume-nice")) else { return };
+    let mut volume = Controlled::start(&dir, "gp3");
+    // A thread names itself, and this one has by the time that it has given an answer.
+    assert_eq!(volume.ask("limits on"), "ok");
+    OpenOptions::new().write(true).open(volume.file()).unwrap().write_all_at(b"x", 0).unwrap();
+    let mut nice: Vec<(String, String)> = Vec::new();
+    for task in fs::read_dir(format!("/proc/{}/task", volume.child.id())).unwrap() {
+        let text = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        let (name, fields) = text.rsplit_once(") ").unwrap();
+        let name = name.split_once('(').unwrap().1;
+        // Field 19 (proc_pid_stat(5)), of which the state is the third.
+        nice.push((name.to_string(), fields.split(' ').nth(16).unwrap().to_string()));
+    }
+    assert!(nice.iter().any(|(name, _)| name == "completions"), "{nice:?}");
+    assert!(nice.iter().all(|(_, of_one)| *of_one == nice[0].1), "{nice:?}");
+    volume.end();
+}
+
 #[test]
 fn a_volume_goes_on_when_nobody_steers_it_any_more_and_ends_when_unmounted() {
     let Some(dir) = can_run().then(|| Dir::new("volume-orphan")) else { return };
