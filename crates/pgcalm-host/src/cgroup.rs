@@ -140,6 +140,14 @@ impl Hierarchy {
     }
 }
 
+/// Why nothing is known of a group that a hierarchy does not show: pgcalm runs in another container than its processes.
+pub(crate) fn unseen(group: &Path) -> Unknown {
+    Unknown::new(format!(
+        "the limits of control group {}, which can't be seen from here: run pgcalm on the host",
+        group.display()
+    ))
+}
+
 /// The processes that are in the group of `directory` itself.
 pub fn members(root: &HostRoot, directory: &Path) -> Result<Vec<i32>> {
     let text = root.read(directory.join("cgroup.procs"))?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::{Hierarchy, Version};
-use crate::{HostRoot, Result, mounts};
+use crate::{HostRoot, Result, cgroup, mounts};
 
 /// v1 reads as the largest multiple of a page that fits when there is no limit (`PAGE_COUNTER_MAX`).
 const NO_LIMIT: u64 = 1 << 60;
@@ -19,16 +19,19 @@ pub struct MemoryLimit {
 
 /// The limit of process `pid`; none if there is none.
 ///
-/// That there is none can't be told where control groups are covered or, inside a container, where groups are above.
+/// That there is none can't be told where control groups are covered or, inside a container, where groups are above or the
+/// process is in another container.
 ///
 /// v2: `memory.high` counts as `memory.max` does, since beyond it every allocation of the group is throttled.
 pub fn of_process(root: &HostRoot, pid: i32) -> Result<Option<MemoryLimit>> {
     let limits = all_of_process(root, pid)?;
     if limits.is_empty()
         && let Some(hierarchy) = Hierarchy::of_memory(root)?
-        && let Some(why) = hierarchy.above(root)
     {
-        return Err(why.into());
+        let unseen = hierarchy.group_by(root, &pid.to_string(), "memory")?.filter(|group| !hierarchy.shows(group));
+        if let Some(why) = unseen.map(|group| cgroup::unseen(&group)).or_else(|| hierarchy.above(root)) {
+            return Err(why.into());
+        }
     }
     Ok(limits.into_iter().min_by_key(|limit| limit.bytes))
 }
@@ -46,6 +49,10 @@ pub fn all_of_process(root: &HostRoot, pid: i32) -> Result<Vec<MemoryLimit>> {
         };
         let Some(group) = group(&membership, version) else { continue };
         let hierarchy = Hierarchy { version, mountpoint: mount.target.clone(), mounted_group: mount.fs_root.clone() };
+        // What is seen in its place are the groups of this container.
+        if !hierarchy.shows(Path::new(group)) {
+            continue;
+        }
         let names: &[&str] = match version {
             Version::V1 => &["memory.limit_in_bytes"],
             Version::V2 => &["memory.max", "memory.high"],
@@ -107,5 +114,20 @@ mod tests {
         assert_eq!(limit.file, Path::new("/cg/memory/a/memory.limit_in_bytes"));
         root.put("cg/unified/svc/memory.high", "1000\n");
         assert_eq!(of_process(&root, 70).unwrap().unwrap().bytes, 1000);
+    }
+
+    #[test]
+    fn the_limit_of_this_container_is_none_of_a_process_in_another() {
+        let root = FakeHost::with(&[
+            ("proc/self/mountinfo", "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n"),
+            ("proc/7/cgroup", "0::/../db\n"),
+            ("cg/cgroup.controllers", "cpu memory\n"),
+            ("cg/memory.max", "1000\n"),
+        ]);
+        assert_eq!(all_of_process(&root, 7).unwrap(), []);
+        let why = of_process(&root, 7).unwrap_err().to_string();
+        assert!(why.contains("/../db, which can't be seen from here: run pgcalm on the host"), "{why}");
+        root.put("proc/7/cgroup", "0::/db\n");
+        assert_eq!(of_process(&root, 7).unwrap().unwrap().bytes, 1000);
     }
 }

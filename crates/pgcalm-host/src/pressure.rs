@@ -42,7 +42,8 @@ pub fn of_host(root: &HostRoot) -> Pressure {
     Pressure { cpu: read("cpu"), io: read("io"), memory: read("memory") }
 }
 
-/// The files of the control group that a process is in; found once, since that takes a look at all mounts.
+/// The files of the control group that a process is in, where they can be seen from here; found once, since that takes a look
+/// at all mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     cpu: Option<(Version, PathBuf)>,
@@ -58,7 +59,8 @@ impl Group {
     pub fn of_process(root: &HostRoot, pid: i32) -> Result<Self> {
         let directory = |hierarchy: Option<Hierarchy>, v1: &str| -> Result<Option<(Version, PathBuf)>> {
             let Some(hierarchy) = hierarchy else { return Ok(None) };
-            let group = hierarchy.group_by(root, &pid.to_string(), v1)?;
+            // In the place of another container's group there is that of this one.
+            let group = hierarchy.group_by(root, &pid.to_string(), v1)?.filter(|group| hierarchy.shows(group));
             Ok(group.map(|group| (hierarchy.version, hierarchy.directory(&group))))
         };
         Ok(Self {
@@ -155,5 +157,12 @@ mod tests {
         let held = group.held_back(&root);
         assert_eq!((held.throttled, held.memory_limit_hits), (Some(Duration::from_millis(2)), Some(5)));
         assert_eq!(group.pressure(&root).io.unwrap().full, Duration::from_micros(4));
+
+        // Version 1 in another container, whose group can't be seen; what is at the mountpoint is this one's.
+        root.put("proc/self/mountinfo", "1 0 0:2 /docker/own /cg/memory rw - cgroup cgroup rw,memory\n");
+        root.put("proc/7/cgroup", "3:memory:/docker/db\n");
+        root.put("cg/memory/memory.failcnt", "41\n");
+        let group = Group::of_process(&root, 7).unwrap();
+        assert_eq!(group.held_back(&root), HeldBack::default());
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::block_device::BlockDevice;
 use crate::cgroup::{Hierarchy, Version};
-use crate::{HostRoot, Result, Unknown};
+use crate::{HostRoot, Result, Unknown, cgroup};
 
 /// What a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,11 +56,7 @@ impl Limit {
 /// felt, and why there may be others.
 pub fn limits(root: &HostRoot, hierarchy: &Hierarchy, group: &Path, number: &str) -> (Vec<Limit>, Vec<Unknown>) {
     if !hierarchy.shows(group) || !root.path(hierarchy.directory(group)).exists() {
-        let why = Unknown::new(format!(
-            "the limits of control group {}, which can't be seen from here: run pgcalm on the host",
-            group.display()
-        ));
-        return (Vec::new(), vec![why]);
+        return (Vec::new(), vec![cgroup::unseen(group)]);
     }
     let mut found = Vec::new();
     let mut unknown: Vec<Unknown> = hierarchy.above(root).into_iter().collect();

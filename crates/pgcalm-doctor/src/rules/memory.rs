@@ -67,6 +67,9 @@ pub(super) fn buffers_small(facts: &Facts) -> Answer {
     let Some(databases) = server.database_bytes else { return Err("the size of the databases is not known".into()) };
     let buffers = read::bytes(server, "shared_buffers")?.unwrap_or(0);
     let target = (memory / 4).min(databases);
+    if let (true, Err(why)) = (buffers < target, host.memory_limit.as_ref()) {
+        return Err(why.clone());
+    }
     let reads = server.blocks_hit + server.blocks_read;
     when(buffers < target, || {
         Found::new(format!(

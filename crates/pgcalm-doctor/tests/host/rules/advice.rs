@@ -439,6 +439,21 @@ fn a_memory_limit_above_the_memory_is_none() {
     assert!(find(&report, "memory-too-small").evidence[0].contains("/proc/meminfo"));
 }
 
+/// Which says nothing of a server in another.
+#[test]
+fn the_memory_limit_of_the_container_that_pgcalm_runs_in_is_not_judged_by() {
+    let host = Host::new();
+    host.write("proc/70/cgroup", "0::/../db\n");
+    host.write("sys/fs/cgroup/memory.max", "1000\n");
+    let mut facts = host.facts();
+    server(&mut facts).buffers.backends = 85_001;
+    let report = rules::judge(facts);
+    for rule in ["memory-too-small", "shared-buffers-small"] {
+        let why = unanswered(&report, rule);
+        assert!(why.contains("/../db"), "{rule}: {why}");
+    }
+}
+
 #[test]
 fn autovacuum_has_memory_of_its_own_and_what_is_too_large_is_to_be_smaller() {
     let judged = |memory: u64, own: Option<&str>| {
