@@ -15,6 +15,9 @@ pub(crate) struct Answer {
 pub(crate) enum Kind {
     Read(ReplyData, Buffer, usize),
     Written(ReplyWrite, u32),
+    /// Nobody in the kernel waits for it.
+    #[cfg(test)]
+    Told(std::sync::mpsc::Sender<()>),
 }
 
 impl Answer {
@@ -29,6 +32,8 @@ impl Answer {
         match self.kind {
             Kind::Read(reply, buffer, length) => reply.data(&buffer[..length]),
             Kind::Written(reply, length) => reply.written(length),
+            #[cfg(test)]
+            Kind::Told(sender) => sender.send(()).unwrap_or_default(),
         }
     }
 }

@@ -37,6 +37,7 @@ impl Clock {
 }
 
 struct Entry {
+    /// The request's own time, which a hang may put off.
     due: u64,
     /// So that answers of the same time go in order.
     number: u64,
@@ -117,16 +118,13 @@ impl Completions {
     /// Gives the answer when it is due; with 0, which is no time, at once.
     pub(crate) fn at(&self, due: u64, answer: Answer) {
         let now = self.clock.now();
-        let due = due.max(self.held_until.load(Relaxed));
-        if due <= now + AT_ONCE {
-            if due > 0 {
-                self.note_lateness(now, due);
-            }
+        if self.held(due) <= now + AT_ONCE {
+            self.note_lateness(now, due);
             answer.give();
             return;
         }
         let mut waiting = self.lock();
-        let first = waiting.entries.peek().is_none_or(|entry| due < entry.due);
+        let first = waiting.entries.peek().is_none_or(|entry| self.held(due) < self.held(entry.due));
         let number = waiting.number;
         waiting.number += 1;
         waiting.entries.push(Entry { due, number, answer });
@@ -138,10 +136,8 @@ impl Completions {
 
     /// Gives nothing for `time` from now on; zero ends it.
     pub(crate) fn hold(&self, time: Duration) {
-        let until = match time.as_nanos() {
-            0 => 0,
-            time => self.clock.now() + time as u64,
-        };
+        // One that is ended has held answers until then, by which they are not late.
+        let until = self.clock.now() + time.as_nanos() as u64;
         // Under the lock, so that the thread does not go to sleep by the old one.
         let waiting = self.lock();
         self.held_until.store(until, Relaxed);
@@ -169,7 +165,7 @@ impl Completions {
         let mut waiting = self.lock();
         while !waiting.ended {
             let now = self.clock.now();
-            let Some(due) = waiting.entries.peek().map(|entry| self.due(entry)) else {
+            let Some(due) = waiting.entries.peek().map(|entry| self.held(entry.due)) else {
                 waiting = self.earlier.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -183,18 +179,24 @@ impl Completions {
             }
             if let Some(entry) = waiting.entries.pop() {
                 drop(waiting);
-                self.note_lateness(now, self.due(&entry));
+                self.note_lateness(now, entry.due);
                 entry.answer.give();
                 waiting = self.lock();
             }
         }
     }
 
-    fn due(&self, entry: &Entry) -> u64 {
-        entry.due.max(self.held_until.load(Relaxed))
+    /// When an answer with that time of its own is given: asked anew each time, since a hang may begin or end meanwhile.
+    fn held(&self, due: u64) -> u64 {
+        due.max(self.held_until.load(Relaxed))
     }
 
+    /// An answer is given. One that has no time of its own is not late, however long ago a hang has ended.
     fn note_lateness(&self, now: u64, due: u64) {
+        if due == 0 {
+            return;
+        }
+        let due = self.held(due);
         if now > due + LATE {
             self.late.fetch_add(1, Relaxed);
         }
@@ -215,7 +217,50 @@ impl Completions {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{self, Receiver};
+
     use super::*;
+    use crate::answer::Kind;
+
+    fn answer() -> (Answer, Receiver<()>) {
+        let (sender, given) = mpsc::channel();
+        (Answer::new(Kind::Told(sender), Arc::new(AtomicU64::new(1))), given)
+    }
+
+    #[test]
+    fn the_end_of_a_hang_is_one_for_requests_that_came_during_it() {
+        let clock = Clock::new();
+        let completions = Completions::start(clock).unwrap();
+        completions.hold(Duration::from_secs(60));
+        let held = [0, clock.now() + 1_000_000].map(|due| {
+            let (answer, given) = answer();
+            completions.at(due, answer);
+            given
+        });
+        for given in &held {
+            assert!(given.try_recv().is_err());
+        }
+        let end = clock.now();
+        completions.hold(Duration::ZERO);
+        for given in &held {
+            given.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
+        // What was due during the hang is late from its end on.
+        assert!(completions.held(1) >= end);
+        completions.end();
+    }
+
+    #[test]
+    fn nothing_is_late_by_a_hang_that_has_run_out() {
+        let completions = Completions::start(Clock::new()).unwrap();
+        completions.hold(Duration::from_millis(1));
+        thread::sleep(Duration::from_nanos(2 * HELD_UP));
+        let (answer, given) = answer();
+        completions.at(0, answer);
+        given.try_recv().unwrap();
+        assert_eq!((completions.late.load(Relaxed), completions.held_up_s()), (0, 0.0));
+        completions.end();
+    }
 
     #[test]
     fn a_moment_in_which_several_answers_were_overdue_counts_once() {
