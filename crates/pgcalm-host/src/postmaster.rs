@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::process::Process;
-use crate::{Error, HostRoot, Result, process, process_file};
+use crate::{Error, HostRoot, Result, instance, process, process_file};
 
 /// A running server, found by its first process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +59,12 @@ pub fn examine(root: &HostRoot, pid: i32) -> Result<Candidate> {
         return Ok(Candidate::NotReady);
     };
     let lines: Vec<&str> = lock_file.lines().map(str::trim).collect();
+    // Lines as src/include/utils/pidfile.h numbers them. The pid there is of the server's own pid namespace; that of a server
+    // without clients (initdb, --single) is negative (`CreateLockFile`), and another's is that of one that has crashed.
+    if lines.first().and_then(|line| line.parse().ok()) != instance::own_pid(root, pid) {
+        return Ok(Candidate::NotReady);
+    }
     let major_version = process_file::read_in_working_directory(root, pid, "PG_VERSION")?;
-    // Lines as src/include/utils/pidfile.h numbers them. The pid there is of the server's own pid namespace.
     let Some(data_directory) = lines.get(1).filter(|line| !line.is_empty()) else { return Ok(Candidate::NotReady) };
     Ok(Candidate::Postmaster(Postmaster {
         process,
@@ -121,6 +125,7 @@ mod tests {
         let data = root.path("container/data");
         add(&root, 1, 0, "/sbin/init", None);
         add(&root, 10, 1, "/usr/bin/postgres (deleted)", Some(&data));
+        root.put("proc/10/status", "Name:\tpostgres\nNSpid:\t10\t1\n");
         add(&root, 11, 10, "/usr/bin/postgres", Some(&data));
         add(&root, 20, 1, "/usr/bin/postgres", Some(Path::new("/nowhere")));
         root
@@ -137,6 +142,22 @@ mod tests {
         assert_eq!(examine(&root, 1).unwrap(), Candidate::Other);
         assert_eq!(examine(&root, 20).unwrap(), Candidate::NotReady);
         assert!(examine(&root, 99).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn a_lock_file_that_is_not_of_its_own_makes_no_server() {
+        let root = host();
+        let data = root.path("alone");
+        root.put("alone/PG_VERSION", "15\n");
+        add(&root, 30, 1, "/usr/bin/postgres", Some(&data));
+        let examined = |first: &str| {
+            root.put("alone/postmaster.pid", &format!("{first}\n/data\n1\n5432\n\n"));
+            examine(&root, 30).unwrap()
+        };
+        assert!(matches!(examined("30"), Candidate::Postmaster(_)));
+        // As with --single, and after a crash.
+        assert_eq!(examined("-30"), Candidate::NotReady);
+        assert_eq!(examined("29"), Candidate::NotReady);
     }
 
     #[test]
