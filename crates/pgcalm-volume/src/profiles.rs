@@ -34,7 +34,7 @@ pub const PROFILES: [Profile; 11] = [
         name: "gp2",
         description: "AWS: 3 operations/s per GiB, bursts of 3000; 128 or, above 170 GiB, 250 MiB/s",
         source: "Amazon EBS User Guide, \"General Purpose SSD volumes\"; Amazon EBS I/O characteristics and monitoring",
-        assumed: "latency 1 ms",
+        assumed: "latency 1 ms; credits, which the 250 MiB/s of 171 to 333 GiB need, never run out",
         default_size: Some(100 * GIB),
         limits: gp2,
     },
