@@ -117,6 +117,7 @@ pub(crate) fn figures(recording: Recording) -> Run {
         wal_device: series.wal_device(seconds_served),
         volume_held_up_s: (!series.volume_held_up_ms.is_empty())
             .then(|| series.volume_held_up_ms.iter().sum::<f64>() / 1e3),
+        volume_late_share: late_share(&samples, first, end),
         backlog,
         steadiness,
         fsync: fsync.map(|record| record.in_window(first, end)),
@@ -171,8 +172,8 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         }
         series.cpu_busy_percent.push(after.cpu.busy_percent_since(&before.cpu));
         series.cpu_steal_percent.push(after.cpu.steal_percent_since(&before.cpu));
-        let held_up = before.held_up_s.zip(after.held_up_s);
-        series.volume_held_up_ms.extend(held_up.map(|(before, after)| (after - before) * 1e3));
+        let volumes = before.volumes.zip(after.volumes);
+        series.volume_held_up_ms.extend(volumes.map(|(before, after)| (after.held_up_s - before.held_up_s) * 1e3));
         series.blocked_processes.push(after.blocked);
         let depth = after.data_in_flight;
         series.data_in_flight_mean.push(depth.mean());
@@ -192,6 +193,16 @@ fn series(transactions: &Transactions, samples: &[Sample], first: i64, end: i64)
         series.wal_in_flight_max.clear();
     }
     series
+}
+
+/// Of the requests that volumes got from the first sample of the window to the last.
+fn late_share(samples: &[Sample], first: i64, end: i64) -> Option<f64> {
+    let in_window = samples.iter().filter(|sample| (first..=end).contains(&sample.second));
+    let mut volumes = in_window.filter_map(|sample| sample.volumes);
+    let before = volumes.next()?;
+    let after = volumes.next_back().unwrap_or(before);
+    let late = after.late.saturating_sub(before.late) as f64;
+    Some(late / after.requests.saturating_sub(before.requests).max(1) as f64)
 }
 
 /// The sample taken at the beginning of `second`, or the last before it if that one is missing: what happened then
@@ -219,7 +230,7 @@ fn push_empty(series: &mut Series, first: Option<&Sample>) {
     }
     series.blocked_processes.push(0);
     let Some(first) = first else { return };
-    series.volume_held_up_ms.extend(first.held_up_s.map(|_| 0.0));
+    series.volume_held_up_ms.extend(first.volumes.map(|_| 0.0));
     if first.data.flush_ops.is_some() {
         series.data_flush_ops.push(0.0);
     }

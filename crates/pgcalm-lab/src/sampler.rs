@@ -9,6 +9,7 @@ use pgcalm_host::meminfo::MemInfo;
 use pgcalm_host::process::Process;
 use pgcalm_host::stop::Stop;
 use pgcalm_host::{HostRoot, process};
+use pgcalm_volume::Counters;
 
 use crate::background::Background;
 use crate::contest::report::Blocked;
@@ -31,8 +32,8 @@ pub(crate) struct Sample {
     pub data: DeviceStat,
     /// Counters of the WAL device; likewise. `None` where WAL lies with the data.
     pub wal: Option<DeviceStat>,
-    /// Seconds for which the machine has held up answers of the emulated volumes, their sum; `None` if there are none.
-    pub held_up_s: Option<f64>,
+    /// What the emulated volumes have done; `None` if there are none.
+    pub volumes: Option<Volumes>,
     /// Of the whole host.
     pub cpu: CpuTime,
     /// Processes of the cluster in state D.
@@ -41,6 +42,17 @@ pub(crate) struct Sample {
     pub data_in_flight: InFlight,
     /// Of the WAL device; likewise.
     pub wal_in_flight: InFlight,
+}
+
+/// Sums over emulated volumes, since they were made.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Volumes {
+    /// Seconds for which the machine has held up answers.
+    pub held_up_s: f64,
+    /// Requests that were answered late.
+    pub late: u64,
+    /// All reads and writes.
+    pub requests: u64,
 }
 
 /// Requests that a device was at work on, over some looks.
@@ -103,8 +115,9 @@ impl Sampler {
                 let sample = sample(&root, next, &data, &wal, postmaster, &mut places);
                 let Depth { data, wal } = std::mem::take(&mut depth);
                 if let Ok(sample) = sample {
-                    let held_up_s = held_up_s(&volumes);
-                    let sample = Sample { data_in_flight: data, wal_in_flight: wal, held_up_s, ..sample };
+                    let counters: Vec<_> = volumes.iter().map(|volume| volume.counters().ok()).collect();
+                    let volumes = all_together(&counters);
+                    let sample = Sample { data_in_flight: data, wal_in_flight: wal, volumes, ..sample };
                     samples.push(sample);
                     *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
                 }
@@ -201,7 +214,7 @@ fn sample(
         memory,
         data,
         wal,
-        held_up_s: None,
+        volumes: None,
         cpu,
         blocked,
         data_in_flight: InFlight::default(),
@@ -209,15 +222,17 @@ fn sample(
     })
 }
 
-fn held_up_s(volumes: &[VolumeReader]) -> Option<f64> {
-    let of_each = volumes.iter().map(|volume| Some(volume.counters().ok()?.held_up_s));
-    all_together(&of_each.collect::<Vec<_>>())
-}
-
 /// Of all or of none: they count since the volumes were made, so a part of them would be less than what was before, and the
 /// longest of them would not tell what another adds.
-fn all_together(held_up_s: &[Option<f64>]) -> Option<f64> {
-    held_up_s.iter().copied().sum::<Option<f64>>().filter(|_| !held_up_s.is_empty())
+fn all_together(of_each: &[Option<Counters>]) -> Option<Volumes> {
+    let mut sum = Volumes::default();
+    for counters in of_each {
+        let counters = counters.as_ref()?;
+        sum.held_up_s += counters.held_up_s;
+        sum.late += counters.late;
+        sum.requests += counters.reads + counters.writes;
+    }
+    (!of_each.is_empty()).then_some(sum)
 }
 
 fn sum(root: &HostRoot, devices: &[String]) -> pgcalm_host::Result<DeviceStat> {
@@ -272,8 +287,10 @@ mod tests {
 
     #[test]
     fn what_one_volume_was_held_up_by_before_hides_nothing_of_another() {
-        assert_eq!(all_together(&[Some(3.0), Some(1.0)]), Some(4.0));
-        assert_eq!(all_together(&[Some(3.0), None]), None);
+        let of = |held_up_s, late| Some(Counters { held_up_s, late, reads: 20, writes: 300, ..Counters::default() });
+        let both = Volumes { held_up_s: 4.0, late: 12, requests: 640 };
+        assert_eq!(all_together(&[of(3.0, 5), of(1.0, 7)]), Some(both));
+        assert_eq!(all_together(&[of(3.0, 5), None]), None);
         assert_eq!(all_together(&[]), None);
     }
 

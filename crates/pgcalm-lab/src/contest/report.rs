@@ -187,6 +187,11 @@ pub struct Run {
     /// machine held it up, by its own disk or CPUs, and no contestant is to blame. Absent where no volume is emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_held_up_s: Option<f64>,
+    /// Share of the reads and writes of emulated volumes whose answers were late by more than 0.2 ms, 0 to 1: how much slower than
+    /// was asked for the volume was, by the machine's disk or CPUs. Absent where no volume is emulated, and in reports of
+    /// versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_late_share: Option<f64>,
     /// What had been put off when the load ended; absent where it was not measured, where the server gave up, and with
     /// --steady.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@ use hdrhistogram::Histogram;
 use pgcalm_host::cpu_time::CpuTime;
 use pgcalm_host::meminfo::MemInfo;
 
-use crate::sampler::InFlight;
+use crate::sampler::{InFlight, Volumes};
 
 fn transactions(started: f64, seconds: &[(i64, u64)]) -> Transactions {
     let mut all = Histogram::new(3).unwrap();
@@ -63,7 +63,7 @@ fn sample(second: i64, write_ops: u64) -> Sample {
         memory: MemInfo { total_kib: 1 << 20, dirty_kib: 2048, writeback_kib: 1024 },
         data: DeviceStat { write_ops, write_bytes: write_ops << 20, ..DeviceStat::default() },
         wal: None,
-        held_up_s: None,
+        volumes: None,
         cpu: CpuTime { busy: write_ops * 4, stolen: write_ops, total: write_ops * 20 },
         blocked: 1,
         data_in_flight: {
@@ -124,13 +124,32 @@ fn only_full_seconds_count_and_a_second_without_transactions_counts_as_zero() {
 fn what_the_machine_held_up_of_a_volume_is_summed_over_the_window() {
     let of = |held_up: [Option<f64>; 4]| {
         let transactions = transactions(100.0, &[(100, 1), (101, 1), (102, 1)]);
-        let samples = held_up.into_iter().zip(100..).map(|(held_up_s, at)| Sample { held_up_s, ..sample(at, 0) });
+        let samples = held_up.into_iter().zip(100..).map(|(held_up_s, at)| Sample {
+            volumes: held_up_s.map(|held_up_s| Volumes { held_up_s, ..Volumes::default() }),
+            ..sample(at, 0)
+        });
         figures(recording(transactions, 3, samples.collect()))
     };
     let run = of([Some(0.5), Some(0.5), Some(0.75), Some(1.75)]);
     assert_eq!(run.series.volume_held_up_ms, [0.0, 250.0, 1000.0]);
     assert_eq!(run.volume_held_up_s, Some(1.25));
     assert_eq!(of([None; 4]).volume_held_up_s, None);
+}
+
+#[test]
+fn late_answers_of_a_volume_are_a_share_of_its_requests_in_the_window() {
+    let of = |counts: [Option<(u64, u64)>; 4]| {
+        let transactions = transactions(101.0, &[(101, 1), (102, 1)]);
+        let samples = counts.into_iter().zip(100..).map(|(counts, at)| Sample {
+            volumes: counts.map(|(late, requests)| Volumes { late, requests, ..Volumes::default() }),
+            ..sample(at, 0)
+        });
+        figures(recording(transactions, 2, samples.collect())).volume_late_share
+    };
+    // Those before it are nothing to the run.
+    assert_eq!(of([Some((0, 0)), Some((90, 100)), Some((90, 150)), Some((93, 300))]), Some(0.015));
+    assert_eq!(of([Some((9, 10)); 4]), Some(0.0));
+    assert_eq!(of([None; 4]), None);
 }
 
 #[test]

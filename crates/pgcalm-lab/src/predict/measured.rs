@@ -139,7 +139,7 @@ mod tests {
                     ..DeviceStat::default()
                 },
                 wal: None,
-                held_up_s: None,
+                volumes: None,
                 cpu: CpuTime::default(),
                 blocked: 0,
                 data_in_flight: Default::default(),

@@ -15,6 +15,8 @@ const REFERENCE: &str = "stock-uncapped";
 const DRAINED_MIB: f64 = 16.0;
 /// Steal that can be seen in the TPS of a load that takes what CPU time it can get.
 const STEAL_PERCENT: f64 = 5.0;
+/// Late answers of an emulated volume that make it another one than was asked for.
+const LATE_PERCENT: f64 = 1.0;
 
 /// One line per rival of the subject, the most telling first: `pg_calm: 3.1x stock's mean TPS, ...`.
 ///
@@ -66,6 +68,7 @@ pub fn lines(report: &Report) -> Vec<String> {
     lines.extend(ran.iter().filter_map(|contestant| caps_lifted(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| steal(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| held_up(contestant)));
+    lines.extend(ran.iter().filter_map(|contestant| late(contestant)));
     lines.extend(ran.iter().filter_map(|contestant| from_server(contestant)));
     lines.extend(troubles::lines(report));
     lines.extend(ran.iter().filter_map(|contestant| cached::line(contestant)));
@@ -117,6 +120,18 @@ fn held_up(contestant: &Contestant) -> Option<String> {
             String::new()
         };
         format!("{name}: the machine held up the volume for {longest:.2} s at most in a run{again}")
+    })
+}
+
+/// How many answers of the emulated volume were late, where that was more than a few: of the worst run.
+fn late(contestant: &Contestant) -> Option<String> {
+    let most = contestant.runs.iter().filter_map(|run| run.volume_late_share).fold(0.0, f64::max) * 100.0;
+    (most > LATE_PERCENT).then(|| {
+        format!(
+            "{}: {} % of the volume's answers in a run were late by more than 0.2 ms",
+            name(contestant),
+            short(most)
+        )
     })
 }
 

@@ -179,6 +179,19 @@ fn what_the_machine_held_up_of_a_volume_is_told() {
 }
 
 #[test]
+fn a_volume_that_was_slower_than_it_was_to_be_is_told() {
+    let mut report = support::report(60, 2);
+    let told = |report: &_| -> Vec<String> {
+        reading::lines(report).into_iter().filter(|line| line.contains("were late")).collect()
+    };
+    report.contestants[0].runs[0].volume_late_share = Some(0.01);
+    assert_eq!(told(&report), [""; 0]);
+    report.contestants[0].runs[1].volume_late_share = Some(0.0424);
+    assert_eq!(told(&report), ["stock: 4.24 % of the volume's answers in a run were late by more than 0.2 ms"]);
+    assert!(widest(&report.text()) <= WIDTH);
+}
+
+#[test]
 fn a_longest_transaction_that_was_cut_short_is_told() {
     let mut report = support::report(60, 2);
     let told = |report: &_| -> Vec<String> {

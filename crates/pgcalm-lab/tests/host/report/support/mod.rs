@@ -98,6 +98,7 @@ fn run(shape: &Shape, seconds: usize, seed: u64) -> Run {
     let stalls = shape.sync_s > 1.0;
     Run {
         volume_held_up_s: None,
+        volume_late_share: None,
         tps_mean: mean(&series.tps),
         tps_median: median,
         tps_min: at(0.0),
