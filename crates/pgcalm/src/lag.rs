@@ -1,8 +1,6 @@
-use std::io::Write;
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{fmt, io};
 
-use anyhow::Context;
 use pgcalm_host::HostRoot;
 use pgcalm_host::stop::Stop;
 use pgcalm_lag::model::{End, Line, Start};
@@ -114,11 +112,6 @@ impl Lines {
             file.take(line)?;
         }
         let text = if self.json_only { output::json_line(line)? } else { text::render(line) };
-        let mut output = io::stdout().lock();
-        match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error).context("write to standard output"),
-        }
+        output::offer(&text)
     }
 }

@@ -14,9 +14,17 @@ use crate::args::json::JsonArg;
 
 /// Prints to standard output. Whoever has closed it, as `head` does, wants no more and no complaint.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("write to standard output"),
-        _ => Ok(()),
+    offer(text)?;
+    Ok(())
+}
+
+/// Prints to standard output; false if whoever reads it has closed it.
+pub(crate) fn offer(text: &str) -> anyhow::Result<bool> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("write to standard output"),
     }
 }
 

@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use pgcalm_doctor::report::Severity;
 use pgcalm_host::HostRoot;
 use pgcalm_trace::error::{INTERRUPTED, server_ended};
@@ -41,10 +39,9 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run)?;
-    let reason = pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close()?;
-    outcome(reason, &args.run, args.count.is_some(), &target)
+    let mut sink = Sink::open(&args.run, stop)?;
+    let reason = pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line));
+    sink.end(reason, args.count.is_some(), &target)
 }
 
 fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
@@ -61,10 +58,9 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run)?;
-    let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close()?;
-    outcome(reason, &args.run, args.count.is_some(), &target)
+    let mut sink = Sink::open(&args.run, stop)?;
+    let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line));
+    sink.end(reason, args.count.is_some(), &target)
 }
 
 fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
@@ -79,24 +75,22 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run)?;
+    let mut sink = Sink::open(&args.run, stop)?;
     let mut stalls = 0;
     let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| {
         stalls += usize::from(matches!(line, why::Line::Verdict(_)));
         sink.take(line)
-    })?;
-    sink.close()?;
-    outcome(reason, &args.run, false, &target)?;
+    });
+    sink.end(reason, false, &target)?;
     Ok(args.fail_on.judge(std::iter::repeat_n(Severity::Stall, stalls))?)
 }
 
 fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::io::Options { duration: args.run.time.duration, interval: args.interval };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run)?;
-    let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close()?;
-    outcome(reason, &args.run, false, &target)
+    let mut sink = Sink::open(&args.run, stop)?;
+    let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line));
+    sink.end(reason, false, &target)
 }
 
 fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
@@ -106,10 +100,9 @@ fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
         threshold: args.threshold,
     };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run)?;
-    let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line))?;
-    sink.close()?;
-    outcome(reason, &args.run, args.count.is_some(), &target)
+    let mut sink = Sink::open(&args.run, stop)?;
+    let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line));
+    sink.end(reason, args.count.is_some(), &target)
 }
 
 /// The server, once it is known that what is seen there can be written.
@@ -126,51 +119,57 @@ fn find(args: &RunArgs, ask: Option<&AskArg>) -> anyhow::Result<Target> {
     )
 }
 
-/// How the command ends: a signal is the usual end of a trace without a limit.
-fn outcome(reason: EndReason, args: &RunArgs, has_count: bool, target: &Target) -> anyhow::Result<()> {
-    match reason {
-        EndReason::ServerEnded => Err(server_ended(target.pid()).into()),
-        EndReason::Interrupted if has_count || args.time.duration.is_some() => Err(INTERRUPTED.into()),
-        _ => Ok(()),
-    }
-}
-
 /// Where the lines of a trace go: text or JSON at once, HTML at the end.
-struct Sink<T> {
-    json_only: bool,
+struct Sink<'a, T> {
+    args: &'a RunArgs,
+    stop: &'a Stop,
     json: Option<JsonLines>,
-    html: Option<PathBuf>,
     lines: Vec<T>,
+    /// Nobody is left for whom the trace could go on.
+    is_unread: bool,
 }
 
-impl<T: Serialize + Shown> Sink<T> {
-    fn open(args: &RunArgs) -> anyhow::Result<Self> {
-        Ok(Self {
-            json_only: args.json.replaces_text(),
-            json: args.json.file().map(JsonLines::create).transpose()?,
-            html: args.html.clone(),
-            lines: Vec::new(),
-        })
+impl<'a, T: Serialize + Shown> Sink<'a, T> {
+    fn open(args: &'a RunArgs, stop: &'a Stop) -> anyhow::Result<Self> {
+        let json = args.json.file().map(JsonLines::create).transpose()?;
+        Ok(Self { args, stop, json, lines: Vec::new(), is_unread: false })
     }
 
     fn take(&mut self, line: T) -> anyhow::Result<()> {
-        let text = if self.json_only { output::json_line(&line)? } else { line.text() };
-        output::print(&text)?;
+        let text = if self.args.json.replaces_text() { output::json_line(&line)? } else { line.text() };
+        let is_read = output::offer(&text)?;
         if let Some(file) = &mut self.json {
             file.take(&line)?;
         }
         // A trace may run for days; only HTML needs all of it.
-        if self.html.is_some() {
+        if self.args.html.is_some() {
             self.lines.push(line);
+        }
+        if !is_read && self.json.is_none() && self.args.html.is_none() {
+            self.is_unread = true;
+            self.stop.set();
         }
         Ok(())
     }
 
-    fn close(self) -> anyhow::Result<()> {
-        if let Some(file) = self.json {
+    /// How the command ends: a signal is the usual end of a trace without a limit, and so is a reader who has gone.
+    fn end(mut self, reason: anyhow::Result<EndReason>, has_count: bool, target: &Target) -> anyhow::Result<()> {
+        let reason = reason?;
+        self.close()?;
+        match reason {
+            EndReason::ServerEnded => Err(server_ended(target.pid()).into()),
+            EndReason::Interrupted if !self.is_unread && (has_count || self.args.time.duration.is_some()) => {
+                Err(INTERRUPTED.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        if let Some(file) = self.json.take() {
             file.close();
         }
-        if let Some(path) = &self.html {
+        if let Some(path) = &self.args.html {
             output::write(path, &page(&self.lines))?;
             output::say(&format!("HTML: {}", path.display()));
         }

@@ -2,7 +2,7 @@
 
 use crate::trace_server;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::{fs, thread};
 
 use nix::unistd::User;
 use pgcalm_host::postmaster;
+use pgcalm_testkit::programs::Running;
 use pgcalm_testkit::server::Server;
 use pgcalm_testkit::{of_kind, programs, wait_for};
 use pgcalm_trace::checkpoint::report as checkpoint;
@@ -322,6 +323,25 @@ fn a_server_that_ends_ends_the_trace() {
     assert_eq!(found[0].reason, "shutdown");
     let Some(checkpoint::Line::End(end)) = lines.last() else { panic!("{lines:?}") };
     assert_eq!(end.reason, EndReason::ServerEnded);
+}
+
+#[test]
+fn a_trace_whose_reader_has_gone_ends() {
+    let Some(bindir) = can_run() else { return };
+    let server = launch(&bindir);
+    let pid = server.pid().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command.args(["trace", "io", "--interval", "0.1", "--duration", "1h", "--json", "--instance", &pid]);
+    let mut trace = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(trace.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("\"type\":\"start\""), "{line}");
+    let mut ended = None;
+    wait_for("the end of the trace", || {
+        ended = trace.0.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().code(), Some(0));
 }
 
 /// Runs a trace that is refused; its only line on standard error.
