@@ -120,12 +120,12 @@ impl ReportFiles {
 
     /// Shows the text and writes what was asked for.
     pub(crate) fn write<R: Shown + Serialize + DeserializeOwned + PartialEq>(self, report: &R) -> anyhow::Result<()> {
-        output::present(&self.json, report, &report.text())?;
+        let presented = output::present(&self.json, report, &report.text());
         if let Some(file) = self.html {
             output::write(&file, &report.html())?;
             output::say(&format!("HTML: {}", file.display()));
         }
-        Ok(())
+        presented
     }
 }
 

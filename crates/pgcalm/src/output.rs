@@ -83,12 +83,13 @@ pub(crate) fn present<T: Serialize + DeserializeOwned + PartialEq>(
     if json.replaces_text() {
         return print(&pgcalm_render::json::to_json_pretty(document)?);
     }
-    print(text)?;
+    let printed = print(text);
+    // Of a run of hours, whose terminal may have gone.
     if let Some(file) = json.file() {
         write(file, &pgcalm_render::json::to_json_pretty(document)?)?;
         say(&format!("JSON: {}", file.display()));
     }
-    Ok(())
+    printed
 }
 
 /// A value as one line of JSON.

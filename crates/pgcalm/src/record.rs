@@ -101,12 +101,12 @@ fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Res
     output::check_writable("--json", json.file())?;
     output::check_writable("--html", html)?;
     let document = card::document(incident);
-    output::present(json, incident, &document.text())?;
+    let presented = output::present(json, incident, &document.text());
     if let Some(file) = html {
         output::write(file, &document.html())?;
         output::say(&format!("HTML: {}", file.display()));
     }
-    Ok(())
+    presented
 }
 
 /// Three sentences: now, the last day, what to do first.

@@ -15,9 +15,9 @@ pub(crate) fn run(args: &TargetsArgs) -> anyhow::Result<()> {
     let options = args.caps.collect(args.server.wanted(), Duration::ZERO);
     let report = targets::run(&HostRoot::default(), &options, args.duration, args.wal.bytes())?;
     let document = view::document(&report, &when::now().strftime("%F %T").to_string());
-    output::present(&args.report.json, &report, &document.text())?;
-    match &args.report.html {
-        Some(file) => output::write(file, &document.html()),
-        None => Ok(()),
+    let presented = output::present(&args.report.json, &report, &document.text());
+    if let Some(file) = &args.report.html {
+        output::write(file, &document.html())?;
     }
+    presented
 }

@@ -39,7 +39,7 @@ fn run_checkpoint(args: &TraceCheckpointArgs, stop: &Stop) -> anyhow::Result<()>
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, stop)?;
+    let mut sink = Sink::new(&args.run, stop);
     let reason = pgcalm_trace::checkpoint::run(&target, &options, stop, &mut |line| sink.take(line));
     sink.end(reason, args.count.is_some(), &target)
 }
@@ -58,7 +58,7 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, stop)?;
+    let mut sink = Sink::new(&args.run, stop);
     let reason = pgcalm_trace::locks::run(&target, &options, stop, &mut |line| sink.take(line));
     sink.end(reason, args.count.is_some(), &target)
 }
@@ -75,7 +75,7 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
         connect: args.ask.connect.clone(),
     };
     let target = find(&args.run, Some(&args.ask))?;
-    let mut sink = Sink::open(&args.run, stop)?;
+    let mut sink = Sink::new(&args.run, stop);
     let mut stalls = 0;
     let reason = pgcalm_trace::why::run(&target, &options, stop, &mut |line| {
         stalls += usize::from(matches!(line, why::Line::Verdict(_)));
@@ -88,7 +88,7 @@ fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
 fn run_io(args: &TraceIoArgs, stop: &Stop) -> anyhow::Result<()> {
     let options = pgcalm_trace::io::Options { duration: args.run.time.duration, interval: args.interval };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run, stop)?;
+    let mut sink = Sink::new(&args.run, stop);
     let reason = pgcalm_trace::io::run(&target, &options, stop, &mut |line| sink.take(line));
     sink.end(reason, false, &target)
 }
@@ -100,7 +100,7 @@ fn run_connect(args: &TraceConnectArgs, stop: &Stop) -> anyhow::Result<()> {
         threshold: args.threshold,
     };
     let target = find(&args.run, None)?;
-    let mut sink = Sink::open(&args.run, stop)?;
+    let mut sink = Sink::new(&args.run, stop);
     let reason = pgcalm_trace::connect::run(&target, &options, stop, &mut |line| sink.take(line));
     sink.end(reason, args.count.is_some(), &target)
 }
@@ -127,35 +127,49 @@ struct Sink<'a, T> {
     lines: Vec<T>,
     /// Nobody is left for whom the trace could go on.
     is_unread: bool,
+    /// The first of standard output or the JSON file.
+    failure: Option<anyhow::Error>,
 }
 
 impl<'a, T: Serialize + Shown> Sink<'a, T> {
-    fn open(args: &'a RunArgs, stop: &'a Stop) -> anyhow::Result<Self> {
-        let json = args.json.file().map(JsonLines::create).transpose()?;
-        Ok(Self { args, stop, json, lines: Vec::new(), is_unread: false })
+    fn new(args: &'a RunArgs, stop: &'a Stop) -> Self {
+        Self { args, stop, json: None, lines: Vec::new(), is_unread: false, failure: None }
     }
 
     fn take(&mut self, line: T) -> anyhow::Result<()> {
         let text = if self.args.json.replaces_text() { output::json_line(&line)? } else { line.text() };
-        let is_read = output::offer(&text)?;
-        if let Some(file) = &mut self.json {
-            file.take(&line)?;
+        // Not sooner: a trace that can't start leaves the file of another one as it is.
+        if self.json.is_none()
+            && let Some(path) = self.args.json.file()
+        {
+            self.json = Some(JsonLines::create(path)?);
         }
+        let written = self.json.as_mut().map_or(Ok(()), |file| file.take(&line));
         // A trace may run for days; only HTML needs all of it.
         if self.args.html.is_some() {
             self.lines.push(line);
         }
-        if !is_read && self.json.is_none() && self.args.html.is_none() {
-            self.is_unread = true;
-            self.stop.set();
+        let has_file = self.json.is_some() || self.args.html.is_some();
+        let is_read = output::offer(&text);
+        match written.and(is_read) {
+            Ok(is_read) if is_read || has_file => return Ok(()),
+            Ok(_) => self.is_unread = true,
+            // The lines that it ends with belong in the files, too.
+            Err(error) => {
+                self.failure.get_or_insert(error);
+            }
         }
+        self.stop.set();
         Ok(())
     }
 
     /// How the command ends: a signal is the usual end of a trace without a limit, and so is a reader who has gone.
     fn end(mut self, reason: anyhow::Result<EndReason>, has_count: bool, target: &Target) -> anyhow::Result<()> {
+        // Whatever has ended the trace, its files are written.
+        let closed = self.close();
+        self.failure.map_or(Ok(()), Err)?;
         let reason = reason?;
-        self.close()?;
+        closed?;
         match reason {
             EndReason::ServerEnded => Err(server_ended(target.pid()).into()),
             EndReason::Interrupted if !self.is_unread && (has_count || self.args.time.duration.is_some()) => {
@@ -169,7 +183,9 @@ impl<'a, T: Serialize + Shown> Sink<'a, T> {
         if let Some(file) = self.json.take() {
             file.close();
         }
-        if let Some(path) = &self.args.html {
+        if let Some(path) = &self.args.html
+            && !self.lines.is_empty()
+        {
             output::write(path, &page(&self.lines))?;
             output::say(&format!("HTML: {}", path.display()));
         }

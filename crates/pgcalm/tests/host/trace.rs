@@ -344,6 +344,26 @@ fn a_trace_whose_reader_has_gone_ends() {
     assert_eq!(ended.unwrap().code(), Some(0));
 }
 
+#[test]
+fn what_can_not_be_printed_is_in_the_files() {
+    let Some(bindir) = can_run() else { return };
+    let server = launch(&bindir);
+    let json = server.directory().join("io.jsonl");
+    let html = server.directory().join("io.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
+    command
+        .args(["trace", "io", "--instance", &server.pid().to_string(), "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let lines = fs::read_to_string(&json).unwrap();
+    assert!(lines.lines().last().unwrap().contains("\"type\":\"end\""), "{lines}");
+    assert!(fs::read_to_string(&html).unwrap().ends_with("</html>"));
+}
+
 /// Runs a trace that is refused; its only line on standard error.
 fn refused(arguments: &[&str], code: i32, as_user: Option<u32>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));

@@ -181,12 +181,18 @@ fn without_root_log_or_connection_nothing_is_left() {
     let log = server.log_file().to_path_buf();
     std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o600)).unwrap();
     let user = server_user();
+    // Of a trace before.
+    let lines = server.directory().join("lines.jsonl");
+    std::fs::write(&lines, "{}\n").unwrap();
+    std::os::unix::fs::chown(&lines, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
-    command.args(["trace", "checkpoint", "--duration", "1", "--instance", &server.pid().to_string()]);
+    command.args(["trace", "checkpoint", "--duration", "1", "--instance", &server.pid().to_string(), "--json"]);
+    command.arg(&lines);
     let stderr = refused(command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir(server.directory()), 3);
     for part in ["root", log.to_str().unwrap(), "--connect"] {
         assert!(stderr.contains(part), "{part} is not in {stderr}");
     }
+    assert_eq!(std::fs::read_to_string(&lines).unwrap(), "{}\n");
 }
 
 fn signal(server: &Server, signal: Signal) {

@@ -75,6 +75,21 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     assert!(said.contains("may not be read by this user"), "{said}");
 }
 
+#[test]
+fn a_document_is_written_though_its_text_can_not_be_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
+    drop(Writer::open(directory.path(), limits).unwrap());
+    let file = directory.path().join("incidents.json");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(PGCALM);
+    command.args(["incidents", "--dir"]).arg(directory.path()).arg("--json").arg(&file).stdout(full);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let list: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert!(list["incidents"].is_array(), "{list}");
+}
+
 /// It would break a longer one within a word.
 #[test]
 fn no_line_is_wider_than_the_terminal() {
