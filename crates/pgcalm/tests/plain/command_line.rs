@@ -1,13 +1,14 @@
 //! Bad input gets one line that names the option and the fix, and exit code 2. No privileges needed.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use pgcalm_testkit::programs::refused;
+use pgcalm_testkit::programs::{Running, refused};
 use rustix::fs::FileType;
+use rustix::process::Signal;
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
@@ -314,6 +315,28 @@ fn a_closed_standard_output_is_no_error() {
     drop(reader);
     let status = Command::new(env!("CARGO_BIN_EXE_pgcalm")).args(["lab", "list"]).stdout(writer).status().unwrap();
     assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_hangup_that_was_ignored_stays_ignored() {
+    let script = "trap '' HUP; exec \"$0\" export --listen 127.0.0.1:0";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_pgcalm")]).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut export = Running(command.spawn().unwrap());
+    // By then it has taken its signals.
+    let mut said = BufReader::new(export.0.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("/metrics"), "{line}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", export.0.id())).unwrap();
+    let has = |mask: &str, signal: u32| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(mask)).unwrap();
+        (u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1)) & 1 == 1
+    };
+    assert!(has("SigIgn:", 1) && !has("SigCgt:", 1) && has("SigCgt:", 15), "{status}");
+    export.signal(Signal::HUP);
+    export.signal(Signal::TERM);
+    assert_eq!(export.0.wait().unwrap().code(), Some(0));
 }
 
 #[test]
