@@ -18,7 +18,7 @@ use rustix::fs::{Access, access};
 
 pub use read::Reader;
 pub use sample::Packer;
-pub use write::{Item, Limits, Writer};
+pub use write::{COARSE_S, Item, Limits, Writer};
 
 /// Where the service keeps its record.
 pub const DIRECTORY: &str = "/var/lib/pgcalm/record";

@@ -45,6 +45,8 @@ pub struct Record {
     pub samples: History,
     /// The moment that is shown first, in milliseconds since 1970; the last one if there is none.
     pub at_ms: Option<u64>,
+    /// The time from one sample to the next where they are fewest.
+    pub interval: Duration,
 }
 
 /// Where pictures come from.
@@ -204,11 +206,12 @@ struct Session {
 
 impl Session {
     fn start(options: Options) -> anyhow::Result<Self> {
-        let interval = options.monitor.interval.as_secs_f64();
+        let mut interval = options.monitor.interval.as_secs_f64();
         let mut track = Track::default();
         let mut moment = Moment::default();
         let source = match options.record {
             Some(record) => {
+                interval = interval.max(record.interval.as_secs_f64());
                 record.samples.between(0, u64::MAX, usize::MAX).iter().for_each(|host| track.push(host));
                 // Nothing of a record is live, its end neither.
                 let shown = record.at_ms.map(|at| at as f64 / 1000.0).or(track.moments().last().copied());
@@ -309,3 +312,6 @@ fn find(host: &Host, wanted: &str) -> Result<String, Failure> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgcalm_host::Failure;
 use pgcalm_monitor::{History, HistoryLimits};
+use pgcalm_record::store::COARSE_S;
 use pgcalm_record::when;
 use pgcalm_top::run;
 use pgcalm_top::run::{Options, Record};
@@ -80,5 +81,5 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
     };
     reader.samples(from, to, take)?;
     problem?;
-    Ok(Record { samples, at_ms })
+    Ok(Record { samples, at_ms, interval: Duration::from_secs(COARSE_S) })
 }

@@ -17,7 +17,8 @@ use crate::second::{Disk, Second};
 
 /// Whole samples are kept each second for so long, then each [`COARSE_S`] seconds, but around incidents.
 const FINE_MS: u64 = 3_600_000;
-const COARSE_S: u64 = 10;
+/// Seconds from one whole sample to the next in the older part of a record.
+pub const COARSE_S: u64 = 10;
 const AROUND_MS: u64 = 60_000;
 
 /// Beside the file of tables there is SQLite's log of what is not in there yet, which is this long at most while nobody reads for
