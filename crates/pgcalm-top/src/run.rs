@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use chrono::{Local, Offset};
+use chrono::{FixedOffset, Local, Offset};
 use pgcalm_host::Failure;
 use pgcalm_monitor::model::{Host, Instance, Reachability};
 use pgcalm_monitor::{History, Monitor};
@@ -16,7 +16,7 @@ use crate::scene::{Scene, names};
 use crate::state::{Command, Moment, State, Then};
 use crate::terminal::Screen;
 use crate::track::Track;
-use crate::{keys, once, screen, terminal};
+use crate::{format, keys, once, screen, terminal, track};
 
 /// How soon a signal or a new sample is noticed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -157,6 +157,12 @@ pub fn once(options: Options, width: usize, stop: &dyn Fn() -> bool) -> anyhow::
         session.source.wait(LOOK, last);
         session.look();
     }
+    if let (false, Some(name)) = (session.is_live(), &session.state.instance)
+        && !names(session.host()).contains(name)
+    {
+        let shown = format::date_and_time(track::seconds(session.host()), session.offset());
+        anyhow::bail!(Failure::Unreachable(format!("--instance {name}: was not there at {shown}")));
+    }
     let mut text = String::new();
     session.show(|scene| text = once::text(scene, width));
     let unanswered =
@@ -221,19 +227,32 @@ impl Session {
             None => Source::Live(Monitor::start(options.monitor)?),
         };
         let latest = source.latest();
-        let instance = match options.instance {
-            Some(wanted) => Some(find(&latest, &wanted)?),
-            None => None,
-        };
-        Ok(Self {
+        let mut session = Self {
             source,
             interval,
             track,
             latest,
             past: None,
-            state: State { instance, moment, ..State::default() },
+            state: State { moment, ..State::default() },
             palette: Palette::from_environment(),
-        })
+        };
+        if let Some(wanted) = options.instance {
+            session.look();
+            session.state.instance = Some(session.find(&wanted)?);
+        }
+        Ok(session)
+    }
+
+    /// The name of the instance that is meant: in a record it may have been there at other moments only.
+    fn find(&self, wanted: &str) -> Result<String, Failure> {
+        let shown = find(self.host(), wanted);
+        match &self.source {
+            Source::Recorded(record) if shown.is_err() => {
+                let all = record.samples.between(0, u64::MAX, usize::MAX);
+                all.iter().rev().find_map(|host| find(host, wanted).ok()).map_or(shown, Ok)
+            }
+            _ => shown,
+        }
     }
 
     fn is_live(&self) -> bool {
@@ -274,11 +293,16 @@ impl Session {
             track: &self.track,
             state: &self.state,
             palette: self.palette,
-            // Of now, not of the moment shown: an hour in which the clocks change would be told apart by nothing.
-            offset: Local::now().offset().fix(),
+            offset: self.offset(),
             interval: self.interval,
             now: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64()),
         });
+    }
+
+    /// Of the time zone.
+    fn offset(&self) -> FixedOffset {
+        // Of now, not of the moment shown: an hour in which the clocks change would be told apart by nothing.
+        Local::now().offset().fix()
     }
 
     fn host(&self) -> &Host {

@@ -31,3 +31,19 @@ fn between_samples_that_were_thinned_there_is_no_gap() {
     });
     assert_eq!(pieces.len(), 1, "{pieces:?}");
 }
+
+#[test]
+fn an_instance_of_a_record_is_found_at_the_moment_shown_or_at_another() {
+    let hosts = [host(1000, &["5432", "5433"]), host(1010, &["5433"])];
+    let once = |instance: &str, at| {
+        let options = Options { instance: Some(instance.to_string()), ..options(&hosts, Some(at)) };
+        once(options, 100, &|| false)
+    };
+    let text = once("5432", 1000).unwrap().text;
+    assert!(text.contains("> 5432"), "{text}");
+    // That of another instance is no answer.
+    let error = once("5432", 1010).err().unwrap().to_string();
+    assert!(error.contains("--instance 5432: was not there at "), "{error}");
+    let error = once("5434", 1010).err().unwrap().to_string();
+    assert!(error.contains("no such server"), "{error}");
+}
