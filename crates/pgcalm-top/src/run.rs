@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use chrono::{FixedOffset, Local, Offset};
+use chrono::{FixedOffset, Local, Offset, TimeZone};
 use pgcalm_host::Failure;
 use pgcalm_monitor::model::{Host, Instance, Reachability};
 use pgcalm_monitor::{History, Monitor};
@@ -219,7 +219,7 @@ impl Session {
             Some(record) => {
                 interval = interval.max(record.interval.as_secs_f64());
                 record.samples.between(0, u64::MAX, usize::MAX).iter().for_each(|host| track.push(host));
-                // Nothing of a record is live, its end neither.
+                // Nothing of a record is live, its end neither: no key makes it so.
                 let shown = record.at_ms.map(|at| at as f64 / 1000.0).or(track.moments().last().copied());
                 moment = shown.map_or(Moment::Live, Moment::At);
                 Source::Recorded(record)
@@ -284,7 +284,12 @@ impl Session {
 
     fn apply(&mut self, command: Command) -> Then {
         let instances = names(self.host());
-        self.state.apply(command, &instances, &self.track.moments())
+        let moments = self.track.moments();
+        let then = self.state.apply(command, &instances, &moments);
+        if let (false, Moment::Live, Some(last)) = (self.is_live(), self.state.moment, moments.last()) {
+            self.state.moment = Moment::At(*last);
+        }
+        then
     }
 
     fn show(&self, draw: impl FnOnce(&Scene)) {
@@ -299,10 +304,11 @@ impl Session {
         });
     }
 
-    /// Of the time zone.
+    /// Of the time zone: now, not at the moment shown, as nothing would tell apart the hours in which the clocks change. A record
+    /// was asked for by its own time of day.
     fn offset(&self) -> FixedOffset {
-        // Of now, not of the moment shown: an hour in which the clocks change would be told apart by nothing.
-        Local::now().offset().fix()
+        let then = Local.timestamp_millis_opt(self.host().time_ms as i64).single();
+        then.filter(|_| !self.is_live()).unwrap_or_else(Local::now).offset().fix()
     }
 
     fn host(&self) -> &Host {

@@ -154,7 +154,8 @@ impl State {
             Command::Later(pictures) => self.travel(moments, |at| at + pictures),
             Command::MinuteEarlier => self.travel(moments, |at| {
                 let goal = moments[at] - 60.0;
-                moments.partition_point(|moment| *moment < goal)
+                // After a gap that is longer there is no other within a minute.
+                moments.partition_point(|moment| *moment < goal).min(at.saturating_sub(1))
             }),
             Command::MinuteLater => self.travel(moments, |at| {
                 let goal = moments[at] + 60.0;
@@ -241,6 +242,16 @@ mod tests {
         assert_eq!(shown(&[Command::Oldest, Command::MinuteEarlier]), 100.0);
         assert_eq!(shown(&[Command::Oldest, Command::Later(5)]), 105.0);
         assert_eq!(shown(&[Command::Oldest, Command::Live]), 299.0);
+    }
+
+    #[test]
+    fn a_minute_leads_over_a_gap_that_is_longer() {
+        let moments = [100.0, 101.0, 200.0];
+        let mut state = State::default();
+        state.apply(Command::MinuteEarlier, &[], &moments);
+        assert_eq!(state.moment, Moment::At(101.0));
+        state.apply(Command::MinuteLater, &[], &moments);
+        assert_eq!(state.moment, Moment::At(200.0));
     }
 
     #[test]

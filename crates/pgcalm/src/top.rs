@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgcalm_host::Failure;
+use pgcalm_monitor::model::Host;
 use pgcalm_monitor::{History, HistoryLimits};
 use pgcalm_record::store::COARSE_S;
 use pgcalm_record::when;
@@ -18,6 +19,9 @@ const DEFAULT_WIDTH: u16 = 100;
 
 /// So much of a record is shown before and after the moment that was asked for: curves reach back an hour.
 const AROUND_MS: u64 = 1_800_000;
+
+/// What is shown instead of a moment without a sample is told if it is farther away: a time of day names a minute.
+const MINUTE_MS: u64 = 60_000;
 
 /// Memory for the samples of a record.
 const RECORD_BYTES: usize = 64 << 20;
@@ -64,22 +68,36 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
     let range = reader.range()?;
     let nothing = |what: &str| Failure::Usage(format!("{}: {what}", reader.path().display()));
     let Some((first, last)) = range else { return Err(nothing("holds no sample yet").into()) };
-    if at_ms.is_some_and(|at| at + AROUND_MS < first || at > last + AROUND_MS) {
-        let (first, last) = (when::text(first), when::text(last));
-        return Err(nothing(&format!("holds samples from {first} to {last}, none around --at")).into());
-    }
     let (from, to) = match at_ms {
         Some(at) => (at.saturating_sub(AROUND_MS), at + AROUND_MS),
         None => (last.saturating_sub(2 * AROUND_MS), last),
     };
     let samples = History::new(HistoryLimits { span: Duration::from_millis(2 * AROUND_MS), bytes: RECORD_BYTES });
     let mut problem = Ok(());
-    let take = |host| {
+    let mut nearest: Option<u64> = None;
+    let take = |host: Host| {
+        if let Some(at) = at_ms
+            && nearest.is_none_or(|nearest| host.time_ms.abs_diff(at) < nearest.abs_diff(at))
+        {
+            nearest = Some(host.time_ms);
+        }
         if let Err(error) = samples.push(&host) {
             problem = Err(error);
         }
     };
     reader.samples(from, to, take)?;
     problem?;
-    Ok(Record { samples, at_ms, interval: Duration::from_secs(COARSE_S) })
+    if samples.is_empty() {
+        let (first, last) = (when::text(first), when::text(last));
+        return Err(nothing(&format!("holds samples from {first} to {last}, none around --at")).into());
+    }
+    if let (Some(text), Some(at), Some(nearest)) = (at, at_ms, nearest)
+        && nearest.abs_diff(at) > MINUTE_MS
+    {
+        output::say(&format!(
+            "--at {text}: nothing was recorded then; the nearest sample is of {}",
+            when::text(nearest)
+        ));
+    }
+    Ok(Record { samples, at_ms: nearest, interval: Duration::from_secs(COARSE_S) })
 }

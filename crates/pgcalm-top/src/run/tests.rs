@@ -47,3 +47,13 @@ fn an_instance_of_a_record_is_found_at_the_moment_shown_or_at_another() {
     let error = once("5434", 1010).err().unwrap().to_string();
     assert!(error.contains("no such server"), "{error}");
 }
+
+#[test]
+fn no_key_makes_a_record_live() {
+    let hosts: Vec<Host> = (1000..1010).map(|second| host(second, &["5432"])).collect();
+    let mut session = Session::start(options(&hosts, Some(1005))).unwrap();
+    for command in [Command::Pause, Command::Live, Command::Later(99), Command::MinuteLater] {
+        session.apply(command);
+        assert_eq!(session.state.moment, Moment::At(1009.0), "{command:?}");
+    }
+}

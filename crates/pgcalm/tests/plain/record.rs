@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use pgcalm_monitor::model::{Activity, Host, WaitCause};
 use pgcalm_record::incident::{Cause, Incident};
-use pgcalm_record::store::{FILE, Limits, Reader, Writer};
+use pgcalm_record::store::{FILE, Limits, Packer, Reader, Writer};
+use pgcalm_record::when;
 use pgcalm_testkit::programs::Running;
 use pgcalm_testkit::{need, programs, wait_for};
 
@@ -88,6 +89,53 @@ fn a_document_is_written_though_its_text_can_not_be_printed() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let list: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert!(list["incidents"].is_array(), "{list}");
+}
+
+/// A record of a sample at each of these moments.
+fn samples_of(directory: &Path, moments: &[&str]) {
+    let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
+    let mut writer = Writer::open(directory, limits).unwrap();
+    let mut packer = Packer::default();
+    for moment in moments {
+        let time_ms = when::parse("--at", moment, &when::now()).unwrap();
+        writer.write(&packer.pack(&Host { time_ms, ..Host::default() }).unwrap()).unwrap();
+    }
+}
+
+/// Whichever of them the clocks are set by as the test runs.
+#[test]
+fn a_moment_of_a_record_has_its_own_time_of_day() {
+    for (moment, shown) in
+        [("2025-07-01T12:00:00Z", "2025-07-01 14:00:00 +02:00"), ("2025-12-01T12:00:00Z", "2025-12-01 13:00:00 +01:00")]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        samples_of(directory.path(), &[moment]);
+        let mut command = Command::new(PGCALM);
+        command.args(["top", "--once", "--replay"]).arg(directory.path()).env("TZ", "Europe/Berlin");
+        let output = command.output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).starts_with(shown), "{output:?}");
+    }
+}
+
+#[test]
+fn a_moment_without_a_sample_has_the_nearest_which_is_told_where_it_is_far() {
+    let directory = tempfile::tempdir().unwrap();
+    samples_of(directory.path(), &["2025-07-01T12:00:00Z", "2025-07-01T12:20:00Z"]);
+    let at = |moment: &str| {
+        let output = pgcalm(&["top", "--once", "--replay", directory.path().to_str().unwrap(), "--at", moment]);
+        assert!(output.status.success(), "{output:?}");
+        let [text, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (text.lines().next().unwrap().to_string(), said)
+    };
+    let (shown, said) = at("2025-07-01 12:05");
+    assert!(shown.starts_with("2025-07-01 12:00:00"), "{shown}");
+    assert!(
+        said.contains("nothing was recorded then; the nearest sample is of ") && said.contains("12:00:00"),
+        "{said}"
+    );
+    assert_eq!(at("2025-07-01 12:20:30").1, "");
+    let dir = directory.path().to_str().unwrap();
+    refused(&["top", "--once", "--replay", dir, "--at", "2025-07-01 18:00"], &["none around --at"]);
 }
 
 /// It would break a longer one within a word.
