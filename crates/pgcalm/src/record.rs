@@ -74,14 +74,21 @@ pub(crate) fn incident(args: &IncidentArgs) -> anyhow::Result<()> {
 }
 
 /// Shows what stalled at a moment.
-pub(crate) fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {
+pub(crate) fn at(
+    text: &str,
+    instance: Option<&str>,
+    dir: &Path,
+    html: Option<&Path>,
+    json: &JsonArg,
+) -> anyhow::Result<()> {
     let (first, other) = when::moments("--at", text, &when::now())?;
     let reader = open(dir)?;
     let mut moments = Vec::new();
     let mut is_covered = false;
     for at in [Some(first), other].into_iter().flatten() {
         // A time of day names a minute.
-        let incidents = reader.around(at)?;
+        let mut incidents = reader.around(at)?;
+        incidents.retain(|incident| instance.is_none_or(|instance| is_of(incident, instance)));
         if let Some(incident) = incidents.first() {
             if incidents.len() > 1 {
                 let others = plural((incidents.len() - 1) as f64, "incident");
@@ -94,7 +101,18 @@ pub(crate) fn at(text: &str, dir: &Path, html: Option<&Path>, json: &JsonArg) ->
     }
     let why = if is_covered { "nothing stalled then" } else { "nothing was recorded then" };
     let moments = moments.join(" and ");
-    Err(Failure::Usage(format!("--at {text}: {why} ({moments}); pgcalm incidents lists what stalled")).into())
+    let of = instance.map_or(String::new(), |instance| {
+        format!(" of --instance {instance}, which a record knows by data directory and port")
+    });
+    Err(Failure::Usage(format!("--at {text}: {why}{of} ({moments}); pgcalm incidents lists what stalled")).into())
+}
+
+/// Whether the name, which the port is a part of, or the data directory is meant.
+fn is_of(incident: &Incident, instance: &str) -> bool {
+    let directory = instance.trim_end_matches('/');
+    incident.server == instance
+        || incident.server.split(':').any(|part| part == directory)
+        || incident.data_directory.as_deref() == Some(directory)
 }
 
 fn show(incident: &Incident, html: Option<&Path>, json: &JsonArg) -> anyhow::Result<()> {

@@ -65,7 +65,8 @@ fn run_locks(args: &TraceLocksArgs, stop: &Stop) -> anyhow::Result<()> {
 
 fn run_why(args: &TraceWhyArgs, stop: &Stop) -> anyhow::Result<()> {
     if let Some(at) = &args.at {
-        return record::at(at, &args.dir.dir, args.run.html.as_deref(), &args.run.json);
+        let instance = args.run.instance.instance.as_deref();
+        return record::at(at, instance, &args.dir.dir, args.run.html.as_deref(), &args.run.json);
     }
     let options = pgcalm_trace::why::Options {
         duration: args.run.time.duration,

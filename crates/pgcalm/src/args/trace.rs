@@ -117,7 +117,7 @@ pub(crate) struct TraceWhyArgs {
     #[command(flatten)]
     pub fail_on: FailOnArg,
     /// Answer from the record of pgcalm record instead: what stalled at this time, e.g. 03:12 or "yesterday 03:12".
-    #[arg(long, value_name = "WHEN", conflicts_with_all = ["duration", "connect", "fail_on"])]
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["duration", "connect", "fail_on", "threshold", "wal_calls"])]
     pub at: Option<String>,
     #[command(flatten)]
     pub dir: DirArg,

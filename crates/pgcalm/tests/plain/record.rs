@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use pgcalm_monitor::model::{Activity, Host, WaitCause};
-use pgcalm_record::incident::{Cause, Incident};
-use pgcalm_record::store::{FILE, Limits, Packer, Reader, Writer};
+use pgcalm_record::incident::{Cause, Cure, Incident};
+use pgcalm_record::store::{FILE, Item, Limits, Packer, Reader, Writer};
 use pgcalm_record::when;
 use pgcalm_testkit::programs::Running;
 use pgcalm_testkit::{need, programs, wait_for};
@@ -136,6 +136,61 @@ fn a_moment_without_a_sample_has_the_nearest_which_is_told_where_it_is_far() {
     assert_eq!(at("2025-07-01 12:20:30").1, "");
     let dir = directory.path().to_str().unwrap();
     refused(&["top", "--once", "--replay", dir, "--at", "2025-07-01 18:00"], &["none around --at"]);
+}
+
+fn incident(server: &str, data_directory: &str, started_ms: u64) -> Incident {
+    Incident {
+        pgcalm: "0".to_string(),
+        id: None,
+        server: server.to_string(),
+        data_directory: Some(data_directory.to_string()),
+        server_version: None,
+        started_ms,
+        ended_ms: started_ms + 5000,
+        seconds: 6.0,
+        ended_by: None,
+        usual_commits_per_second: Some(100.0),
+        worst_commits_per_second: Some(0.0),
+        lost_commits: 500.0,
+        held_sessions: 4,
+        longest_wait_seconds: 3.0,
+        cause: Cause::CheckpointSync,
+        sentence: String::new(),
+        chain: Vec::new(),
+        evidence: Vec::new(),
+        also: Vec::new(),
+        waits: Vec::new(),
+        blocked: Vec::new(),
+        stuck: Vec::new(),
+        samples: None,
+        changes: Vec::new(),
+        cure: Cure { rule: None, text: String::new(), command: String::new() },
+        timeline: Vec::new(),
+    }
+}
+
+#[test]
+fn what_stalled_at_a_moment_is_told_of_the_instance_that_was_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
+    let mut writer = Writer::open(directory.path(), limits).unwrap();
+    let at = when::parse("--at", "2025-07-01T12:00:00Z", &when::now()).unwrap();
+    let all = [incident("5432", "/srv/a", at), incident("5433:/srv/b", "/srv/b", at + 1000)];
+    writer.write(&all.map(|incident| Item::Incident(Box::new(incident)))).unwrap();
+    drop(writer);
+    let why = ["trace", "why", "--at", "2025-07-01 12:00", "--dir", dir];
+    for (instance, server) in
+        [("5432", "5432"), ("/srv/a/", "5432"), ("5433", "5433:/srv/b"), ("/srv/b", "5433:/srv/b")]
+    {
+        let output = pgcalm(&[&why[..], &["--json", "--instance", instance]].concat());
+        let read: Incident = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!((read.server.as_str(), output.stderr.len()), (server, 0), "{instance}");
+    }
+    refused(&[&why[..], &["--instance", "5434"]].concat(), &["of --instance 5434", "data directory and port"]);
+    for option in [&["--threshold", "1s"][..], &["--wal-calls"]] {
+        refused(&[&why[..], option].concat(), &[option[0], "cannot be used with"]);
+    }
 }
 
 /// It would break a longer one within a word.
