@@ -164,7 +164,7 @@ fn note(context: &Surroundings<'_>, label: &str, cycle: &Cycle) {
     let outcome =
         if cycle.is_sound() { format!("{} rows as they must be", cycle.rows_compared) } else { cycle.findings() };
     context.stage.progress.note(&format!(
-        "{label}: {} commits in {:.1} s, crashed{during}, {} pages bridged, {} flushed; {outcome}",
-        cycle.commits, cycle.load_s, cycle.bridged_pages, cycle.flushed_pages
+        "{label}: {} commits in {:.1} s, {} checkpoints drained, crashed{during}, {} pages bridged, {} flushed; {outcome}",
+        cycle.commits, cycle.load_s, cycle.drained_checkpoints, cycle.bridged_pages, cycle.flushed_pages
     ));
 }

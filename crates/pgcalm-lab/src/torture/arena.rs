@@ -19,7 +19,7 @@ use crate::options::{FsType, MountOptions};
 use crate::server::{Places, Server};
 use crate::stage::Stage;
 use crate::torture::ledger::Ledger;
-use crate::torture::load::Load;
+use crate::torture::load::{Load, SPREAD_CHECKPOINT};
 use crate::torture::options::{Crash, Options};
 use crate::torture::report::{Cycle, Stale};
 use crate::torture::sabotage::Sabotage;
@@ -33,8 +33,32 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Shortest time under load before a crash, in milliseconds.
 const LOAD_MS: u64 = 1000;
 
-/// Time from the start of a checkpoint to a crash that is aimed at it, in milliseconds.
+/// Time from the start of an immediate checkpoint to a crash that is aimed at it, in milliseconds.
 const AIM_MS: std::ops::Range<u64> = 0..200;
+
+/// A checkpoint that is asked for so that the crash comes in it or soon after it.
+#[derive(Debug)]
+struct Aimed {
+    sql: &'static str,
+    /// From the start of the load.
+    asked_after: Duration,
+    /// From then to the crash, at least.
+    least: Duration,
+}
+
+impl Aimed {
+    /// For a crash after `time`: a third of all has none. A spread checkpoint takes a second or more, so it is asked for at any
+    /// time before. In a control it would be drained to the device, which then loses nothing.
+    fn any(time: Duration, is_control: bool, random: &mut Rng) -> Option<Self> {
+        let immediate = Self { sql: "checkpoint", asked_after: time, least: Duration::from_millis(random.u64(AIM_MS)) };
+        let spread = Self { sql: SPREAD_CHECKPOINT, asked_after: time.mul_f64(random.f64()), least: Duration::ZERO };
+        match random.u32(..3) {
+            0 => None,
+            1 if !is_control => Some(spread),
+            _ => Some(immediate),
+        }
+    }
+}
 
 /// What all arenas of a run share.
 #[derive(Debug)]
@@ -172,17 +196,16 @@ impl<'a> Arena<'a> {
 
         let started = Instant::now();
         let time = Duration::from_millis(random.u64(LOAD_MS..u64::from(options.seconds.0) * 1000));
-        // Two of three crashes come shortly after a checkpoint was asked for.
-        let aim = (random.u32(..3) > 0).then(|| Duration::from_millis(random.u64(AIM_MS)));
-        let mut aimed = None;
+        let mut aimed = Aimed::any(time, self.sabotage.is_some(), random);
+        let mut end = started + time;
         loop {
             if let Some(error) = died(&mut server, &load)? {
                 let words = server::complaint(&server.log()).to_string();
                 cycle.problems.push(format!("before the crash: {error}; the server's log: {words}"));
                 break;
             }
-            match Module::status(&mut monitor) {
-                Ok(status) => cycle.module_status = status,
+            match Module::status(&mut monitor).and_then(|status| Ok((status, drained_checkpoints(&mut monitor)?))) {
+                Ok((status, drained)) => (cycle.module_status, cycle.drained_checkpoints) = (status, drained),
                 // The next look will tell why.
                 Err(error) => {
                     interrupt.sleep(Duration::from_millis(100))?;
@@ -193,19 +216,13 @@ impl<'a> Arena<'a> {
                 }
             }
             progress.status(&format!("cycle {}: load, crash at {:.1} s", cycle.number, time.as_secs_f64()));
-            let elapsed = started.elapsed();
-            let end = match (aim, aimed) {
-                (Some(delay), None) if elapsed >= time => {
-                    aimed = Some(Instant::now() + delay);
-                    self.checkpoint_aside(&places)?;
-                    continue;
-                }
-                (Some(_), None) => started + time,
-                (Some(_), Some(end)) => end,
-                (None, _) => started + time,
-            };
+            if let Some(Aimed { sql, least, .. }) = aimed.take_if(|aimed| started.elapsed() >= aimed.asked_after) {
+                end = end.max(Instant::now() + least);
+                self.ask_aside(&places, sql)?;
+                continue;
+            }
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() && (aim.is_none() || aimed.is_some()) {
+            if left.is_zero() && aimed.is_none() {
                 break;
             }
             interrupt.sleep(left.min(Duration::from_millis(100)))?;
@@ -263,11 +280,11 @@ impl<'a> Arena<'a> {
     }
 
     /// Asks for a checkpoint without waiting for it.
-    fn checkpoint_aside(&self, places: &Places) -> anyhow::Result<()> {
+    fn ask_aside(&self, places: &Places, checkpoint: &'static str) -> anyhow::Result<()> {
         let mut client = connect(&places.socket)?;
         std::thread::spawn(move || {
             // Its end, most likely, is that of the server.
-            let _ = client.batch_execute("checkpoint");
+            let _ = client.batch_execute(checkpoint);
         });
         Ok(())
     }
@@ -365,6 +382,13 @@ impl<'a> Arena<'a> {
     fn places(&self) -> Places {
         self.context.stage.places(self.file_system.path().join("cluster"))
     }
+}
+
+/// Those of the server that were drained and are complete.
+fn drained_checkpoints(client: &mut pgcalm_postgres::Client) -> anyhow::Result<u64> {
+    let drained = "select count(*) from pg_calm_checkpoints where drain_time is not null and status = 'complete'";
+    let count: i64 = client.query_one(drained, &[])?.try_get(0)?;
+    Ok(count as u64)
 }
 
 /// Why the load can't go on, although nothing was crashed yet.

@@ -20,12 +20,16 @@ const UPSERT: &str = "insert into ledger (id, version, info) \
     select * from unnest($1::int[], $2::bigint[], $3::text[]) \
     on conflict (id) do update set version = excluded.version, info = excluded.info";
 
+/// A checkpoint that drains files before it syncs them; one by CHECKPOINT is immediate and drains none. The backup that this begins
+/// ends with its session.
+pub(super) const SPREAD_CHECKPOINT: &str = "select pg_backup_start('torture', false)";
+
 /// What the busybody does, some more often than others.
 const CHORES: [&str; 6] = [
     "checkpoint",
     "checkpoint",
-    "checkpoint",
-    "checkpoint",
+    SPREAD_CHECKPOINT,
+    SPREAD_CHECKPOINT,
     "vacuum ledger",
     "create table chore as select i, repeat('x', 500) from generate_series(1, 2000) i; drop table chore",
 ];
@@ -89,10 +93,10 @@ impl Load {
                 client.with_patience(Duration::ZERO)
             })
             .collect();
-        let of_busybody = (Arc::clone(&shared), random.fork());
+        let of_busybody = (Arc::clone(&shared), random.fork(), directory.to_path_buf());
         let busybody = Background::start(move |stop| {
-            let (shared, random) = of_busybody;
-            if let Err(error) = do_chores(connection, random, stop) {
+            let (shared, random, directory) = of_busybody;
+            if let Err(error) = do_chores(connection, &directory, random, stop) {
                 shared.fail(&error);
             }
         });
@@ -151,9 +155,17 @@ fn write(
     Ok(())
 }
 
-fn do_chores(mut connection: pgcalm_postgres::Client, mut random: Rng, stop: &Stop) -> anyhow::Result<()> {
+fn do_chores(
+    mut connection: pgcalm_postgres::Client,
+    directory: &Path,
+    mut random: Rng,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     while !sleep_until(Instant::now() + Duration::from_millis(random.u64(100..1500)), stop) {
-        connection.batch_execute(CHORES[random.usize(..CHORES.len())])?;
+        match CHORES[random.usize(..CHORES.len())] {
+            SPREAD_CHECKPOINT => connect(directory)?.batch_execute(SPREAD_CHECKPOINT)?,
+            chore => connection.batch_execute(chore)?,
+        }
     }
     Ok(())
 }

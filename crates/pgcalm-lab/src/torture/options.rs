@@ -133,10 +133,14 @@ impl Options {
             ("shared_buffers", "16MB"),
             ("checkpoint_timeout", "30s"),
             ("max_wal_size", "256MB"),
+            // A spread checkpoint writes at once, so that its sync phase is in the cycle, too.
+            ("checkpoint_completion_target", "0"),
             ("shared_preload_libraries", "pg_calm"),
             ("pg_calm.mode", "on"),
             // A cycle lasts seconds: pages must not wait for half of checkpoint_timeout.
             ("pg_calm.flush_age", "300ms"),
+            // It is drained whatever little the worker has left.
+            ("pg_calm.drain_threshold", "0"),
             // Gaps of up to 12 blocks, whatever the caps of the device are.
             ("pg_calm.write_iops", "1000"),
             ("pg_calm.write_bandwidth", "100MB"),

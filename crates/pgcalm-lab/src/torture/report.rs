@@ -51,6 +51,9 @@ pub struct Cycle {
     pub checkpoint: Option<String>,
     /// Checkpoints completed under load.
     pub checkpoints: u32,
+    /// Of these, spread ones that waited until the module had flushed the pages of a file before they synced it, counted when it
+    /// was last asked before the crash.
+    pub drained_checkpoints: u64,
     /// Transactions that the server acknowledged to its clients.
     pub commits: u64,
     /// Rows that these transactions inserted or updated, rows changed again counted again.

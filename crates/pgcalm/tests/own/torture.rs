@@ -108,10 +108,11 @@ fn nothing_is_lost_in_crashes_but_by_the_control() {
             seen.rows_compared = seen.rows_compared.max(cycle.rows_compared);
             seen.flushed_pages += cycle.flushed_pages;
             seen.bridged_pages += cycle.bridged_pages;
+            seen.drained_checkpoints += cycle.drained_checkpoints;
         }
         // Half of the rows are loaded, the others come with the load.
         let all = seen.rows_compared > 20_000 && seen.flushed_pages > 0 && seen.bridged_pages > 0;
-        if all && seen.commits > 0 {
+        if all && seen.commits > 0 && seen.drained_checkpoints > 0 {
             break;
         }
         assert!(run < MOST_RUNS, "{seen:?}");

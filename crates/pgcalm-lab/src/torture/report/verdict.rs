@@ -86,15 +86,19 @@ impl Report {
         if self.interrupted {
             return None;
         }
-        if let Some(cycles) = self.idle(|cycle| cycle.commits) {
+        if let Some(cycles) = self.idle(1, |cycle| cycle.commits) {
             return Some(format!("no transaction was acknowledged in any {cycles}"));
         }
         if self.module_is_on() {
-            if let Some(cycles) = self.idle(|cycle| cycle.bridged_pages) {
+            if let Some(cycles) = self.idle(1, |cycle| cycle.bridged_pages) {
                 return Some(format!("pg_calm bridged no page in any {cycles}"));
             }
-            if let Some(cycles) = self.idle(|cycle| cycle.flushed_pages) {
+            if let Some(cycles) = self.idle(1, |cycle| cycle.flushed_pages) {
                 return Some(format!("pg_calm flushed no page in any {cycles}"));
+            }
+            // Most crashes come before one is complete.
+            if let Some(cycles) = self.idle(LEAST, |cycle| cycle.drained_checkpoints) {
+                return Some(format!("pg_calm drained no checkpoint in any {cycles}"));
             }
         }
         let stale: Vec<&Stale> = self.cycles.iter().filter_map(|cycle| cycle.stale.as_ref()).collect();
@@ -108,13 +112,14 @@ impl Report {
         None
     }
 
-    /// Cycles none of which counts anything: all, or those of a file system and a crash, of which others need tell nothing.
-    fn idle(&self, count: fn(&Cycle) -> u64) -> Option<String> {
+    /// Cycles none of which counts anything: all, if they are so many, or those of a file system and a crash, of which others need
+    /// tell nothing.
+    fn idle(&self, least_of_all: usize, count: fn(&Cycle) -> u64) -> Option<String> {
         let mut kinds: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
         for cycle in &self.cycles {
             kinds.entry((&cycle.fs, &cycle.crash)).or_default().push(count(cycle));
         }
-        if !kinds.is_empty() && kinds.values().flatten().all(|count| *count == 0) {
+        if self.cycles.len() >= least_of_all && kinds.values().flatten().all(|count| *count == 0) {
             return Some("cycle".to_string());
         }
         let is_idle = |counts: &[u64]| counts.len() >= LEAST && counts.iter().all(|count| *count == 0);
@@ -241,6 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn of_some_cycles_one_has_to_have_drained_a_checkpoint() {
+        let failure = |cycles: usize| {
+            let mut report = report();
+            let idle = Cycle { drained_checkpoints: 0, ..report.cycles[0].clone() };
+            report.cycles = (0..cycles).map(|n| Cycle { fs: ["ext4", "xfs"][n % 2].into(), ..idle.clone() }).collect();
+            report.failure()
+        };
+        assert_eq!(failure(LEAST).as_deref(), Some("pg_calm drained no checkpoint in any cycle"));
+        assert_eq!(failure(LEAST - 1), None);
+    }
+
+    #[test]
     fn a_module_that_did_nothing_on_a_file_system_or_in_a_kind_of_crash_fails_the_run() {
         let failure = |cycles: usize, change: Damage| {
             let mut report = report();
@@ -249,9 +266,10 @@ mod tests {
             report.cycles.extend(vec![Cycle { crash: "shutdown".into(), ..idle }; cycles]);
             report.failure()
         };
-        let cases: [(Damage, &str); 3] = [
+        let cases: [(Damage, &str); 4] = [
             (|cycle| cycle.bridged_pages = 0, "pg_calm bridged no page in any cycle of xfs shutdown"),
             (|cycle| cycle.flushed_pages = 0, "pg_calm flushed no page in any cycle of xfs shutdown"),
+            (|cycle| cycle.drained_checkpoints = 0, "pg_calm drained no checkpoint in any cycle of xfs shutdown"),
             (|cycle| cycle.commits = 0, "no transaction was acknowledged in any cycle of xfs shutdown"),
         ];
         for (change, words) in cases {

@@ -211,6 +211,7 @@ pub(super) mod tests {
             load_s: 2.5,
             checkpoint: Some("immediate force wait".into()),
             checkpoints: 2,
+            drained_checkpoints: 1,
             commits: 1000,
             rows_written: 4000,
             bridged_pages: 70,
