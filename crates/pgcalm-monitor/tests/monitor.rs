@@ -90,30 +90,25 @@ fn a_stock_server_is_found_and_described_and_what_is_missing_is_named() {
 
 #[test]
 fn the_module_s_views_are_in_the_sample() {
-    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
-    if !servers.has_module() {
-        eprintln!("skipped: pg_calm is not installed for the server that was found");
-        return;
-    }
-    let server = servers.start(
-        "calm",
-        &[
-            ("shared_preload_libraries", "pg_calm"),
-            ("pg_calm.write_iops", "500"),
-            ("pg_calm_guard.max_wal", "1GB"),
-            ("checkpoint_completion_target", "0.9"),
-            ("checkpoint_timeout", "30s"),
-            ("fsync", "on"),
-        ],
-    );
+    let Some(mut servers) = support::can_run_module().then(Servers::with_module) else { return };
+    let of_module = servers.module_settings();
+    let mut settings = vec![
+        ("pg_calm.write_iops", "500"),
+        ("pg_calm_guard.max_wal", "1GB"),
+        ("checkpoint_completion_target", "0.9"),
+        ("checkpoint_timeout", "30s"),
+        ("fsync", "on"),
+    ];
+    settings.extend(of_module.iter().map(|(name, value)| (*name, value.as_str())));
+    let server = servers.start("calm", &settings);
     let connect = format!("host={} user=postgres", servers.socket("calm").display());
     let monitor = Monitor::start(options(&[connect])).unwrap();
     let instance = wait_for(&monitor, &servers, "calm", |instance| instance.reachability.is_reachable());
-    let missing = &instance.missing[0];
-    assert_eq!(missing.subject, Subject::Module);
+    let missing = instance.missing.iter().find(|missing| missing.subject == Subject::Module).unwrap();
     assert!(missing.remedy.as_ref().unwrap().contains("CREATE EXTENSION"));
 
-    servers.sql(server, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
+    servers.create_extensions(server);
+    servers.sql(server, "CREATE TABLE t (i int)");
     servers.sql(server, "INSERT INTO t SELECT generate_series(1, 200000)");
     // The checkpoint of a backup takes its time, unlike that of CHECKPOINT.
     let mut backup = servers.servers[server].psql();

@@ -13,13 +13,21 @@ use pgcalm_lab::installation::Installation;
 use pgcalm_lab::interrupt::Interrupt;
 use pgcalm_lab::journal::Journal;
 use pgcalm_lab::server::{Places, Server};
-use pgcalm_testkit::need;
-use pgcalm_testkit::programs::initdb;
+use pgcalm_testkit::programs::{bindir, initdb};
+use pgcalm_testkit::{module_directory, need};
 
 /// Whether servers can be run as another user; if not, says so.
 pub(crate) fn can_run() -> bool {
     need::met("monitor", &[need::ROOT, need::ANY_SERVER])
 }
+
+/// Whether they can load pg_calm, too.
+pub(crate) fn can_run_module() -> bool {
+    need::met("monitor with pg_calm", &[need::ROOT, need::SERVER, need::MODULE])
+}
+
+/// Of the module, what the servers load and has an extension of its name.
+const LIBRARIES: [&str; 2] = ["pg_calm", "pg_calm_guard"];
 
 /// Servers in a directory, which goes with them. Dropped in this order.
 pub(crate) struct Servers {
@@ -44,6 +52,48 @@ impl Servers {
         }
     }
 
+    /// None yet, of the version that pg_calm was built for.
+    pub(crate) fn with_module() -> Self {
+        let mut servers = Self::new();
+        let root = HostRoot::default();
+        servers.installation = Installation::find(&root, bindir().as_deref(), &Interrupt::default()).unwrap();
+        for name in LIBRARIES {
+            let library = format!("{name}.so");
+            fs::copy(module_directory().join(&library), servers.directory.path().join(&library)).unwrap();
+        }
+        servers
+    }
+
+    /// Settings by which they load it as it was built, without its being installed.
+    pub(crate) fn module_settings(&self) -> [(&'static str, String); 2] {
+        [
+            ("dynamic_library_path", format!("{}:$libdir", self.directory.path().display())),
+            ("shared_preload_libraries", LIBRARIES.join(",")),
+        ]
+    }
+
+    /// What CREATE EXTENSION would do if it were installed.
+    pub(crate) fn create_extensions(&self, server: usize) {
+        for name in LIBRARIES {
+            let script = fs::read_to_string(module_directory().join(format!("{name}--0.1.sql"))).unwrap();
+            let script: String = script
+                .lines()
+                .filter(|line| !line.starts_with('\\'))
+                .map(|line| line.replace("MODULE_PATHNAME", name) + "\n")
+                .collect();
+            // The monitor looks for the views where the extension is, so that nobody else's are taken for them.
+            self.sql(
+                server,
+                &format!(
+                    "SET allow_system_table_mods = on; {script} \
+                     INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion) \
+                     VALUES (pg_nextoid('pg_extension', 'oid', 'pg_extension_oid_index'), '{name}', 10, \
+                     'public'::regnamespace, true, '0.1')"
+                ),
+            );
+        }
+    }
+
     /// Starts a server of that name. All listen on port 5432, in socket directories of their own.
     pub(crate) fn start(&mut self, name: &str, settings: &[(&str, &str)]) -> usize {
         let place = self.directory.path().join(name);
@@ -65,12 +115,6 @@ impl Servers {
         );
         self.servers.push(server.unwrap());
         self.servers.len() - 1
-    }
-
-    /// Whether the servers can load pg_calm.
-    pub(crate) fn has_module(&self) -> bool {
-        let directory = self.installation.module_dir(&Interrupt::default());
-        directory.unwrap().join("pg_calm.so").exists()
     }
 
     /// Process ids of all processes of a server.
