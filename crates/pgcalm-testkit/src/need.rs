@@ -1,6 +1,7 @@
 //! What a test needs of the machine, and what it says where that is not there.
 
 use std::path::Path;
+use std::process::Command;
 
 use pgcalm_host::cgroup::{Hierarchy, Version};
 use pgcalm_host::{HostRoot, postgres};
@@ -49,6 +50,9 @@ pub const KERNEL_TYPES: Need =
 
 /// For `pgcalm lab volume`.
 pub const FUSE: Need = Need { what: "/dev/fuse", is_met: || Path::new("/dev/fuse").exists() };
+
+/// What loads a device.
+pub const FIO: Need = Need { what: "fio, make deps", is_met: || Command::new("fio").arg("--version").output().is_ok() };
 
 /// Caps of devices that hold for all.
 pub const ROOT_GROUP_CAPS: Need = Need {

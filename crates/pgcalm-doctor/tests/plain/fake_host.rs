@@ -10,6 +10,7 @@ use pgcalm_doctor::isolate::{Setting, check, clear, set, show};
 use pgcalm_host::fake::FakeHost;
 use pgcalm_host::throttle::Kind;
 use pgcalm_host::{Failure, Known};
+use pgcalm_testkit::need;
 
 const V1_GROUP: &str = "sys/fs/cgroup/blkio";
 const V2_SERVICE: &str = "sys/fs/cgroup/tenants/pg";
@@ -171,11 +172,7 @@ fn lines(report: &Report) -> Vec<String> {
 }
 
 fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: isolate set and clear need root");
-    }
-    root
+    need::met("isolate set and clear", &[need::ROOT])
 }
 
 fn usage(result: anyhow::Result<Report>) -> String {

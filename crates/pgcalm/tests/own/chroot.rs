@@ -9,6 +9,7 @@ use std::{fs, thread};
 
 use pgcalm_host::instance::{Instance, Role};
 use pgcalm_host::{HostRoot, instance, mounts, postgres, process};
+use pgcalm_testkit::need;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 fn host() -> HostRoot {
@@ -78,11 +79,10 @@ fn found(pid: i32) -> Option<Instance> {
 
 #[test]
 fn a_server_in_a_chroot_is_found_with_all_its_places() {
-    let bindirs = postgres::bindirs(&host());
-    let (true, Some(bindir)) = (rustix::process::geteuid().is_root(), bindirs.first()) else {
-        eprintln!("skipped: a server in a chroot: needs root and an installed PostgreSQL");
+    if !need::met("a server in a chroot", &[need::ROOT, need::ANY_SERVER]) {
         return;
-    };
+    }
+    let bindir = postgres::bindirs(&host()).remove(0);
     let chroot = Chroot::new();
     let (uid, gid) = (id("-u"), id("-g"));
     for directory in ["srv", "tmp", "srv/wal", "srv/log"] {

@@ -296,7 +296,7 @@ fn the_device_keeps_to_its_limit_and_is_gone_after_sigterm() {
     let work = dir.0.join("work");
     let (mut child, node) = start_verb(&work, "custom:iops=500,depth=16");
     assert_eq!(write_cache(&node), "write through");
-    if Command::new("fio").arg("--version").output().is_ok() {
+    if need::met("a volume's limit", &[need::FIO]) {
         let json = run(
             "fio",
             &[
@@ -317,8 +317,6 @@ fn the_device_keeps_to_its_limit_and_is_gone_after_sigterm() {
         let iops = |mode: &str| json["jobs"][0][mode]["iops"].as_f64().unwrap();
         let sum = iops("read") + iops("write");
         assert!(sum > 0.0 && sum < 500.0 * 1.03, "{sum}");
-    } else {
-        eprintln!("skipped: a volume's limit: needs fio, make deps");
     }
     signal(&child, Signal::TERM);
     assert!(child.wait().unwrap().success());

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use pgcalm_postgres::{Address, Caller, DefaultUser, Session};
+use pgcalm_testkit::need;
 use postgres::error::SqlState;
 
 use self::server::{PASSWORD, Server};
@@ -286,12 +287,10 @@ fn roles(server: &Server) {
     run().fails(&format!("{connect} user=monitor"), &["Peer authentication failed", "user="]);
     // TLS is for TCP.
     run().works(&format!("{connect} user=tester sslmode=verify-full"));
-    if rustix::process::geteuid().is_root() {
+    if need::met("connect as the server's user", &[need::ROOT]) {
         server.sql("CREATE ROLE postgres LOGIN SUPERUSER");
         let line = run().works(&connect);
         assert!(line.contains("user=postgres"), "{line}");
         run().works(&format!("{connect} user=postgres"));
-    } else {
-        eprintln!("skipped: connect: needs root to be taken for the server's user");
     }
 }
