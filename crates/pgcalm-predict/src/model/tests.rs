@@ -77,6 +77,17 @@ fn reads_take_from_what_the_volume_sustains_where_they_count() {
 }
 
 #[test]
+fn a_cap_for_writes_below_that_for_all_is_shown_beside_it() {
+    let mut observation = observation();
+    observation.device.all_iops = Some(3000.0);
+    observation.device.all_bytes_per_s = observation.device.write_bytes_per_s;
+    let text = crate::report::text::render(&predict(observation));
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let caps = "takes 3000 (1000 for writes) operations and 100 MiB per second";
+    assert!(words.join(" ").contains(caps), "{text}");
+}
+
+#[test]
 fn without_a_count_nothing_is_predicted_for_pg_calm() {
     let mut observation = observation();
     observation.shadow = None;

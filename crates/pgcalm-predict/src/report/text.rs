@@ -10,10 +10,12 @@ pub fn render(prediction: &Prediction) -> String {
     let mut section = Section::default();
     let observation = &prediction.observation;
     let device = &observation.device;
-    // Where reads count, limits for all are the tighter ones, or there would be no need to name them.
-    let cap = |writes: Option<f64>, all: Option<f64>, unit: f64| match all.or(writes) {
-        Some(value) => short(value / unit),
-        None => "any number of".to_string(),
+    let cap = |writes: Option<f64>, all: Option<f64>, unit: f64| match (all, writes) {
+        (Some(all), Some(writes)) if writes < all => {
+            format!("{} ({} for writes)", short(all / unit), short(writes / unit))
+        }
+        (Some(value), _) | (None, Some(value)) => short(value / unit),
+        (None, None) => "any number of".to_string(),
     };
     let reads = if device.all_iops.or(device.all_bytes_per_s).is_some() {
         format!(
