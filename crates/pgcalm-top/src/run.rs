@@ -218,7 +218,7 @@ impl Session {
         let source = match options.record {
             Some(record) => {
                 interval = interval.max(record.interval.as_secs_f64());
-                record.samples.between(0, u64::MAX, usize::MAX).iter().for_each(|host| track.push(host));
+                record.samples.each(|host| track.push(host));
                 // Nothing of a record is live, its end neither: no key makes it so.
                 let shown = record.at_ms.map(|at| at as f64 / 1000.0).or(track.moments().last().copied());
                 moment = shown.map_or(Moment::Live, Moment::At);
@@ -248,8 +248,9 @@ impl Session {
         let shown = find(self.host(), wanted);
         match &self.source {
             Source::Recorded(record) if shown.is_err() => {
-                let all = record.samples.between(0, u64::MAX, usize::MAX);
-                all.iter().rev().find_map(|host| find(host, wanted).ok()).map_or(shown, Ok)
+                let mut found = None;
+                record.samples.each(|host| found = find(host, wanted).ok().or(found.take()));
+                found.map_or(shown, Ok)
             }
             _ => shown,
         }
@@ -274,7 +275,7 @@ impl Session {
             self.past = None;
             return;
         };
-        let moments = self.track.moments();
+        let moments = self.moments();
         let Some(moment) = self.state.shown(&moments).map(|at| moments[at]) else { return };
         if self.past.as_ref().is_none_or(|(at, _)| *at != moment) {
             let time_ms = (moment * 1000.0).round() as u64;
@@ -284,7 +285,7 @@ impl Session {
 
     fn apply(&mut self, command: Command) -> Then {
         let instances = names(self.host());
-        let moments = self.track.moments();
+        let moments = self.moments();
         let then = self.state.apply(command, &instances, &moments);
         if let (false, Moment::Live, Some(last)) = (self.is_live(), self.state.moment, moments.last()) {
             self.state.moment = Moment::At(*last);
@@ -304,6 +305,11 @@ impl Session {
         });
     }
 
+    /// Those that can be travelled to.
+    fn moments(&self) -> Vec<f64> {
+        with_samples(self.track.moments(), self.source.history())
+    }
+
     /// Of the time zone: now, not at the moment shown, as nothing would tell apart the hours in which the clocks change. A record
     /// was asked for by its own time of day.
     fn offset(&self) -> FixedOffset {
@@ -317,6 +323,14 @@ impl Session {
             None => &self.latest,
         }
     }
+}
+
+/// Those that history still has samples of: it forgets them by their memory, curves go on.
+fn with_samples(mut moments: Vec<f64>, history: &History) -> Vec<f64> {
+    if let Some((first, _)) = history.range() {
+        moments.retain(|moment| *moment >= first as f64 / 1000.0);
+    }
+    moments
 }
 
 /// The name of the instance that is meant.

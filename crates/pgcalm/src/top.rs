@@ -37,7 +37,7 @@ pub(crate) fn run(args: TopArgs) -> anyhow::Result<()> {
         },
         instance: args.instance.instance,
         record: match &args.replay {
-            Some(file) => Some(Arc::new(recorded(file, args.at.as_deref())?)),
+            Some(file) => Some(Arc::new(recorded(file, args.at.as_deref(), RECORD_BYTES)?)),
             None => None,
         },
     };
@@ -61,8 +61,8 @@ fn width() -> u16 {
     output::columns().or_else(variable).unwrap_or(DEFAULT_WIDTH)
 }
 
-/// The samples of a record around a moment, or its last hour.
-fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
+/// The samples of a record around a moment, or its last hour, in so much memory.
+fn recorded(file: &Path, at: Option<&str>, bytes: usize) -> anyhow::Result<Record> {
     let at_ms = at.map(|text| when::parse("--at", text, &when::now())).transpose()?;
     let reader = record::open(file)?;
     let range = reader.range()?;
@@ -72,10 +72,15 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
         Some(at) => (at.saturating_sub(AROUND_MS), at + AROUND_MS),
         None => (last.saturating_sub(2 * AROUND_MS), last),
     };
-    let samples = History::new(HistoryLimits { span: Duration::from_millis(2 * AROUND_MS), bytes: RECORD_BYTES });
+    let samples = History::new(HistoryLimits { span: Duration::from_millis(2 * AROUND_MS), bytes });
     let mut problem = Ok(());
     let mut nearest: Option<u64> = None;
     let take = |host: Host| {
+        // What comes later would take the place of what was asked for.
+        let is_full = samples.bytes() > bytes / 16 * 15;
+        if is_full && at_ms.is_some_and(|at| host.time_ms > at) {
+            return;
+        }
         if let Some(at) = at_ms
             && nearest.is_none_or(|nearest| host.time_ms.abs_diff(at) < nearest.abs_diff(at))
         {
@@ -100,4 +105,30 @@ fn recorded(file: &Path, at: Option<&str>) -> anyhow::Result<Record> {
         ));
     }
     Ok(Record { samples, at_ms: nearest, interval: Duration::from_secs(COARSE_S) })
+}
+
+#[cfg(test)]
+mod tests {
+    use pgcalm_record::store::{Limits, Packer, Writer};
+
+    use super::*;
+
+    #[test]
+    fn a_moment_that_was_asked_for_is_kept_where_memory_is_short() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "2025-07-01T12:08:00Z";
+        let at = when::parse("--at", text, &when::now()).unwrap();
+        let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
+        let mut writer = Writer::open(directory.path(), limits).unwrap();
+        let (mut packer, mut items) = (Packer::default(), Vec::new());
+        for second in 0..1000 {
+            let host = Host { time_ms: at + second * 1000 - 480_000, ..Host::default() };
+            items.extend(packer.pack(&host).unwrap());
+        }
+        writer.write(&items).unwrap();
+        drop(writer);
+        let record = recorded(directory.path(), Some(text), 20_000).unwrap();
+        assert!(record.samples.len() < 480, "{}", record.samples.len());
+        assert_eq!((record.at_ms, record.samples.at(at).map(|host| host.time_ms)), (Some(at), Some(at)));
+    }
 }

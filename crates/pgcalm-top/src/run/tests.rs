@@ -57,3 +57,18 @@ fn no_key_makes_a_record_live() {
         assert_eq!(session.state.moment, Moment::At(1009.0), "{command:?}");
     }
 }
+
+#[test]
+fn nobody_travels_to_what_history_has_forgotten() {
+    let history = History::new(HistoryLimits { bytes: 20_000, ..HistoryLimits::default() });
+    assert_eq!(with_samples(vec![1000.0], &history), [1000.0], "none is there yet");
+    let mut track = Track::default();
+    for second in 1000..1500 {
+        let host = host(second, &["5432"]);
+        history.push(&host).unwrap();
+        track.push(&host);
+    }
+    let moments = with_samples(track.moments(), &history);
+    assert_eq!((moments.len(), moments.last()), (history.len(), Some(&1499.0)));
+    assert!(moments.len() < 500);
+}
