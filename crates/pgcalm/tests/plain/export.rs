@@ -172,23 +172,20 @@ fn alert_rules_are_valid_and_fire_when_they_should() {
 
 #[test]
 fn prometheus_scrapes_two_instances() {
-    if !support::can_run() {
+    if !support::can_run_module() {
         return;
     }
     let (Some(program), Some(promtool)) = (prometheus("prometheus"), prometheus("promtool")) else { return };
-    let mut servers = Servers::new();
+    let mut servers = Servers::with_module();
     let stock = servers.start("stock", &[]);
-    let module = servers.has_module();
-    let calm = match module {
-        true => servers.start("calm", &[("shared_preload_libraries", "pg_calm")]),
-        false => servers.start("calm", &[]),
-    };
+    let of_module = servers.module_settings();
+    let of_module: Vec<_> = of_module.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let calm = servers.start("calm", &of_module);
     for server in [stock, calm] {
         servers.sql(server, "CREATE ROLE monitor LOGIN IN ROLE pg_monitor");
     }
-    if module {
-        servers.sql(calm, "CREATE EXTENSION pg_calm; CREATE TABLE t (i int)");
-    }
+    servers.create_extensions(calm);
+    servers.sql(calm, "CREATE TABLE t (i int)");
     let textfile = servers.own_directory("textfile", NOBODY).join("pgcalm.prom");
     let connect = |name| format!("--connect=host={} user=monitor", servers.socket(name).display());
     let (exporter, address) = exporter(
@@ -238,10 +235,8 @@ fn prometheus_scrapes_two_instances() {
             "{server}: {transactions:?}"
         );
     }
-    if module {
-        let info = query(&api, "pgcalm_instance_info{mode=\"on\",role=\"primary\"}").unwrap();
-        assert_eq!(info.len(), 1, "{info:?}");
-    }
+    let info = query(&api, "pgcalm_instance_info{mode=\"on\",role=\"primary\"}").unwrap();
+    assert_eq!(info.len(), 1, "{info:?}");
     servers.sql(calm, "CHECKPOINT");
     servers.sql(stock, "CHECKPOINT");
 
