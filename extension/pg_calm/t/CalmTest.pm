@@ -46,6 +46,7 @@ our @EXPORT = qw(
   process_id
   wait_for
   region_counts
+  runs
   scattered_table
   start_load
   status_of
@@ -352,6 +353,19 @@ EOS
 		\$out,
 		'2>',
 		\$err);
+}
+
+# Whether a client that was started still runs.  Without a pump its end is never seen: its
+# output and the end of that have to be read first.
+sub runs
+{
+	my ($handle) = @_;
+
+	foreach (1 .. 5)
+	{
+		$handle->pump_nb if $handle->pumpable;
+	}
+	return $handle->pumpable;
 }
 
 # Why bridging can't be seen here, or ''
