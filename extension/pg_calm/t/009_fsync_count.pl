@@ -27,7 +27,10 @@ shared_buffers = 2MB
 pg_calm.flush_age = '20ms'
 pg_calm.write_iops = 1000
 pg_calm.write_bandwidth = '100MB'
+pg_calm.drain_threshold = 0
 checkpoint_flush_after = 256kB
+checkpoint_completion_target = 0
+log_checkpoints = on
 max_wal_size = 4GB
 wal_recycle = off
 bgwriter_lru_maxpages = 0
@@ -50,7 +53,8 @@ CREATE DATABASE gone});
 $node->stop;
 system_or_bail('cp', '-a', $data_dir, $saved);
 
-# Checkpoints, immediate syncs, files that come and go, SLRUs, WAL switches
+# Checkpoints, one of them in no hurry, which drains; immediate syncs, files that come and go, SLRUs,
+# WAL switches
 my @workload = (
 	'UPDATE load SET n = n + 1 WHERE id % 7 = 0',
 	'CHECKPOINT',
@@ -72,11 +76,16 @@ my @workload = (
 	'CREATE DATABASE logged STRATEGY wal_log',
 	'DROP DATABASE gone',
 	'SELECT pg_switch_wal()',
+	# what is written from now on is left to be drained; by no ALTER SYSTEM, which stock would refuse
+	qq{\\! echo "pg_calm.flush_age = '1h'" >>'$data_dir/postgresql.conf'},
+	'SELECT pg_reload_conf()',
 	'UPDATE load SET n = n + 1',
+	q{SELECT pg_backup_start('x', false)},
+	'UPDATE load SET n = n + 1 WHERE id % 20 = 0',
 	'CHECKPOINT',
 	'UPDATE load SET n = n + 1 WHERE id % 50 = 0');
 
-# Calls of one life of the server, by call and file
+# Calls of one life of the server, by call and file; and what its log says
 sub calls_of_life
 {
 	my ($name, $conf) = @_;
@@ -122,7 +131,7 @@ sub calls_of_life
 		# which takes a sync away from others or adds one
 		$calls{"$call $path"} = 1 if $call eq 'fdatasync' && $path =~ m{^/pg_wal/};
 	}
-	return \%calls;
+	return (\%calls, $err);
 }
 
 sub total
@@ -134,11 +143,11 @@ sub total
 	return $sum;
 }
 
-my %life = (
-	stock => calls_of_life('stock', "shared_preload_libraries = ''\n"),
-	again => calls_of_life('stock again', "shared_preload_libraries = ''\n"),
-	on => calls_of_life('mode on', ''),
-	shadow => calls_of_life('mode shadow', "pg_calm.mode = 'shadow'\n"));
+my (%life, %logs);
+($life{stock}) = calls_of_life('stock', "shared_preload_libraries = ''\n");
+($life{again}) = calls_of_life('stock again', "shared_preload_libraries = ''\n");
+($life{on}, $logs{on}) = calls_of_life('mode on', '');
+($life{shadow}, $logs{shadow}) = calls_of_life('mode shadow', "pg_calm.mode = 'shadow'\n");
 
 foreach my $kind (
 	[ 'data files', qr{^f(data)?sync /(base|global)/} ],
@@ -169,5 +178,7 @@ foreach my $kind (
 	is_deeply($lists{$_}, $lists{stock}, "the same calls for $name in mode $_") foreach 'on', 'shadow';
 }
 cmp_ok(total($life{on}, qr/^sync_file_range/), '>', 0, 'in mode on the worker was at work meanwhile');
+like($logs{on}, qr/LOG:  pg_calm: checkpoint .* drain=(?!0\.000)/, 'and a checkpoint waited for it before its fsync calls');
+unlike($logs{shadow}, qr/ drain=(?!0\.000)/, 'in mode shadow none does');
 
 done_testing();
