@@ -59,6 +59,22 @@ sub update
 	return;
 }
 
+# A test: that pages which are dirtied now are flushed without those between them
+sub bridges_nothing
+{
+	my ($where, $name) = @_;
+
+	# regions that the worker began with before are done
+	wait_for(sub { status_of($where)->{in_flight_pages} == 0 });
+	my $before = status_of($where);
+	my $flushed = wait_for(sub { update(); status_of($where)->{flushed_pages} > $before->{flushed_pages} + 500 });
+	my $after = status_of($where);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok($flushed, "$name, and pages are flushed");
+	is($after->{bridged_pages}, $before->{bridged_pages}, "$name: none is bridged");
+	return;
+}
+
 sub cleaned { return status_of($node)->{cleaned_buffers} }
 sub flushed { return status_of($node)->{flushed_pages} }
 
@@ -196,7 +212,13 @@ $node->wait_for_catchup($standby);
 $standby->command_ok([ 'pg_amcheck', '--heapallindexed', '-d', 'postgres' ], 'pg_amcheck on it');
 
 # what repairs a torn page there is what the primary has put into WAL
-unlike(status_of($standby)->{degraded} // '', qr/full_page_writes/, 'gaps are bridged on it');
+unlike(status_of($standby)->{degraded} // '', qr/full_page_writes/, 'nothing speaks against bridging on it');
+SKIP:
+{
+	my $why = cannot_bridge($standby);
+	skip $why, 1 if $why;
+	ok(wait_for(sub { update(); status_of($standby)->{bridged_pages} > 0 }, 60), 'and gaps are bridged on it');
+}
 # a byte of its nonce, which is there, and in its checksum, in all versions
 sub change_control_file
 {
@@ -231,11 +253,14 @@ ok( wait_for(
 			(status_of($standby)->{degraded} // '') =~ /gaps are not bridged: full_page_writes was off since the last checkpoint/;
 		}),
 	'but not where the primary has full_page_writes off');
+bridges_nothing($standby, 'on a standby whose primary has them off');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET full_page_writes');
 $node->reload;
 ok( wait_for(
 		sub { (status_of($node)->{degraded} // '') =~ /bridged: full_page_writes was off since the last checkpoint/ }),
 	'nor there before a checkpoint has begun with it on');
+bridges_nothing($node, 'before a checkpoint with them on');
+like(status_of($node)->{degraded} // '', qr/full_page_writes/, 'and none has begun meanwhile');
 $node->safe_psql('postgres', 'CHECKPOINT');
 ok(wait_for(sub { (status_of($node)->{degraded} // '') !~ /full_page_writes/ }), 'from which recovery would begin');
 $standby->stop;
