@@ -12,6 +12,7 @@ use CalmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = calm_node('start', "checkpoint_flush_after = 256kB\nmax_wal_size = 4GB\n");
 my ($result, $stdout, $stderr);
@@ -295,6 +296,16 @@ SKIP:
 		slurp_file($node->logfile, $log),
 		qr/WARNING:  invalid configuration parameter name "$name"/,
 		'but starts with a configuration file that has it');
+
+	# a worker that is silent for the two seconds of docs/data-safety.md
+	sub is_silent { return (status_of($node)->{degraded} // '') =~ /does not respond/; }
+	usleep(3_000_000);
+	ok(!is_silent(), 'a worker with nothing to do is heard of');
+	my $silent = status_of($node)->{worker_pid};
+	kill 'STOP', $silent;
+	ok(wait_for(\&is_silent, 10), 'one that is stopped is given up in a few seconds');
+	kill 'CONT', $silent;
+	ok(wait_for(sub { !is_silent() }, 30), 'until it goes on');
 	$node->stop;
 }
 
