@@ -196,27 +196,38 @@ ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
 	return;
 }
 
-# Flags of the worker's calls while it flushes one page
-sub flags
+# The worker's calls while it flushes so many pages that follow each other
+sub calls
 {
+	my ($pages) = @_;
 	my ($handle, $file) = trace(status_of($node)->{worker_pid}, '-e', 'trace=sync_file_range');
 
 	$node->safe_psql(
-		'postgres', q{
-INSERT INTO load SELECT max(id) + 1, repeat('x', 7000) FROM load;
+		'postgres', qq{
+INSERT INTO load SELECT last + i, repeat('x', 7000)
+  FROM (SELECT max(id) AS last FROM load) l, generate_series(1, $pages) i;
 ALTER SYSTEM SET pg_calm.flush_age = '10ms'});
-	$rows++;
+	$rows += $pages;
 	$node->reload;
 	wait_for(sub { slurp_file($file) =~ /sync_file_range/ });
 	usleep(300_000);
 	finish_trace($handle);
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm.flush_age');
 	$node->reload;
-	my $text = slurp_file($file);
-	return join ' ', $text =~ /(SYNC_FILE_RANGE_\w+)\)/g;
+	return slurp_file($file);
+}
+
+# Their flags, for one page
+sub flags
+{
+	return join ' ', calls(1) =~ /(SYNC_FILE_RANGE_\w+)\)/g;
 }
 
 my $flags = flags();
+
+# the fsync of a file waits for a call that is under way
+my @lengths = sort { $b <=> $a } calls(3000) =~ /, (\d+), SYNC_FILE_RANGE_WRITE/g;
+is($lengths[0], 256 * 1024, 'of many pages no call starts more than 256 kB');
 
 SKIP:
 {
