@@ -17,6 +17,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $node = draining_node('drain');
+$node->append_conf('postgresql.conf', 'max_wal_senders = 4');
 $node->start;
 scattered_table($node);
 
@@ -132,7 +133,7 @@ SKIP:
 	set("max_wal_size = '10GB'");
 }
 
-# --- while it waits: barriers, sync requests, checkpoints that are in a hurry
+# --- while it waits: checkpoints that are in a hurry, and what asks for one
 
 $node->safe_psql('postgres', 'CREATE DATABASE victim');
 $done = completed();
@@ -151,6 +152,28 @@ $node->safe_psql('postgres', 'DROP DATABASE victim');
 cmp_ok(time - $start, '<', 20, 'DROP DATABASE is not held up');
 
 ok(checkpoints_ended($node), 'no checkpoint is under way');
+
+# --- on a standby, where what drops a database waits for the barrier, and asks for no checkpoint
+
+$node->safe_psql('postgres', 'CREATE DATABASE victim');
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('drain_standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->safe_psql('postgres', 'UPDATE t SET n = n + 1 WHERE id % 7 = 0; CHECKPOINT');
+$node->wait_for_catchup($standby);
+kill 'STOP', status_of($standby)->{worker_pid};
+my $restartpoint = begin_checkpoint($standby);
+ok(wait_for(sub { drains($standby) }, 60), 'a restartpoint waits');
+$node->safe_psql('postgres', 'DROP DATABASE victim');
+ok( wait_for(
+		sub { $standby->safe_psql('postgres', q{SELECT count(*) FROM pg_database WHERE datname = 'victim'}) == 0 },
+		20),
+	'replay of DROP DATABASE is not held up');
+ok(drains($standby), 'nor is the wait over');
+kill 'CONT', status_of($standby)->{worker_pid};
+$restartpoint->finish;
+$standby->stop;
 
 # --- one of which nothing is known is as without the module
 
