@@ -252,7 +252,7 @@ run_tap_files()
 # work on this machine keeps a test from seeing, is none.
 fail_skips()
 {
-	sed -nE 's/^t\/.*skipped: //p; s/^ok [0-9]+ # skip //p' "$work/prove.log" | sort -u |
+	sed -nE 's/^.*\.pl \.+ skipped: //p; s/^ok [0-9]+ # skip //p' "$work/prove.log" | sort -u |
 		grep -vE ' since [0-9]+$| came in [0-9]+$|^the server has no WAL summarizer$|^others write ' >"$work/skips" || :
 	while read -r reason; do
 		failed "skipped: $reason"
