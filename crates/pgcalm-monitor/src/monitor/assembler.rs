@@ -329,7 +329,12 @@ mod tests {
                 assert_eq!(host.instances.len(), 2, "none is gone before a look says so");
                 assert_eq!(host.missing.last().map(|missing| missing.subject), Some(Subject::Instances));
             }
+            // Who waits for it is answered by it, and whoever asks again by a file.
+            let mut answer = std::fs::File::create(&fifo).unwrap();
+            std::fs::remove_file(&fifo).unwrap();
             std::fs::write(&fifo, "NSpid:\t70\t1\n").unwrap();
+            std::io::Write::write_all(&mut answer, b"NSpid:\t70\t1\n").unwrap();
+            drop(answer);
             while assembler.assemble().instances.len() != 1 {
                 std::thread::sleep(Duration::from_millis(10));
             }
