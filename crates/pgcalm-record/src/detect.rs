@@ -426,5 +426,4 @@ fn is_worth_it(open: &Open) -> bool {
 }
 
 #[cfg(test)]
-#[path = "detect/tests.rs"]
 mod tests;

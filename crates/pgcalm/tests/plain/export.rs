@@ -197,7 +197,6 @@ fn prometheus_scrapes_two_instances() {
             format!("--textfile={}", textfile.display()),
         ],
     );
-
     // A port that is free at this moment: Prometheus does not tell which one it would have been given for 0.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let own = servers.own_directory("prometheus", servers.installation.uid);
