@@ -140,7 +140,8 @@ sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
 		count_written(length);
 	}
 	result = (int) syscall(SYS_sync_file_range, fd, offset, length, flags);
-	if (result == 0 && flags == SYNC_FILE_RANGE_WRITE && control && control->fault == 's' && is_worker())
+	if (result == 0 && flags == SYNC_FILE_RANGE_WRITE && control && control->fault == 's' &&
+	    is_worker())
 		(void) nanosleep(&rest, NULL);
 	return result;
 }
