@@ -297,7 +297,7 @@ SKIP:
 		qr/WARNING:  invalid configuration parameter name "$name"/,
 		'but starts with a configuration file that has it');
 
-	# a worker that is silent for the two seconds of docs/data-safety.md
+	# a worker that is silent for the two seconds of docs/internals/data-safety.md
 	sub is_silent { return (status_of($node)->{degraded} // '') =~ /does not respond/; }
 	usleep(3_000_000);
 	ok(!is_silent(), 'a worker with nothing to do is heard of');
