@@ -126,7 +126,7 @@ fn a_verdict_is_told_either_way() {
     assert!(helps.contains("pg_calm helps: SYNTHETIC"), "{helps}");
     assert!(helps.contains("uncertain: SYNTHETIC caution"), "{helps}");
     let flat = helps.replace('\n', " ");
-    assert!(flat.contains("takes 3000 operations and any number of MiB per second"), "{helps}");
+    assert!(flat.contains("takes 3000 (800 for writes) operations and any number of MiB per second"), "{helps}");
     assert!(flat.contains("per second now; reads count, 120 per second, beside 900 writes of WAL"), "{helps}");
     assert!(flat.contains("an upper bound"), "{helps}");
     let not = pgcalm_predict::report::text::render(&prediction(Some(false)));
