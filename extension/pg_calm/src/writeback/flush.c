@@ -418,8 +418,8 @@ flush_advance(void)
 			return false;
 		if (job.next_run >= job.nruns || rests)
 		{
-			not_in_flight(
-				job.left); /* where the breaker has let go it is fsync's, and the file may go */
+			/* where the breaker has let go the rest is fsync's, and the file may go */
+			not_in_flight(job.left);
 			job.open->references--;
 			job.open = NULL;
 			break;
