@@ -24,8 +24,8 @@ pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// From now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending the process, half a second long. After that the
-    /// next one ends it as it would have without this, whatever the process waits for. SIGHUP stays ignored where it is, as with
-    /// `nohup`.
+    /// next one ends it as it would have without this, whatever the process waits for. What is ignored stays so, as SIGHUP with
+    /// `nohup`, but for SIGINT.
     pub fn install() -> io::Result<Self> {
         let flag = Self::default();
         let signals = heeded(&fs::read_to_string("/proc/self/status").unwrap_or_default());
