@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use pgcalm_record::store::{Limits, Writer};
 use pgcalm_testkit::need;
 use serde_json::Value;
 
@@ -164,6 +166,42 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
         assert!(runs.iter().all(|run| run.contains("--module-dir extension/pg_calm")), "{calls}");
         let last = calls.lines().last().unwrap();
         assert!(last.starts_with("pgcalm lab clean --dir ") && last.ends_with("--templates"), "{calls}");
+    }
+}
+
+/// With and without what others have in the directories, which may be mounted there.
+#[test]
+fn a_purge_takes_what_the_units_have_written_and_nothing_else() {
+    let others = [
+        "doctor/undo",
+        "record/000000010000000000000001",
+        "record/data/record.sqlite",
+        "record/record.sqlite-copy",
+        "warm/000000010000000000000001",
+        "warm/notes",
+    ];
+    for others in [&others[..], &[]] {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("pgcalm");
+        let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
+        // As long as it has the record, all of its files are there.
+        let _writer = Writer::open(&kept.join("record"), limits).unwrap();
+        for name in ["warm/7456123456789012345", "warm/7456123456789012345.pgcalm-unfinished.17"].iter().chain(others) {
+            let path = kept.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let script = text("debian/pgcalm.postrm").replace("/var/lib/pgcalm", kept.to_str().unwrap());
+        for (action, has_record) in [("remove", true), ("purge", false)] {
+            let output = Command::new("sh").args(["-c", &script, "postrm", action]).output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            assert_eq!(kept.join("record/record.sqlite").exists(), has_record, "{action}");
+        }
+        let left = Command::new("find").arg(dir.path()).args(["-type", "f", "-printf", "%P\n"]).output().unwrap();
+        let left = String::from_utf8(left.stdout).unwrap();
+        let left: BTreeSet<&str> = left.lines().map(|path| path.strip_prefix("pgcalm/").unwrap()).collect();
+        assert_eq!(left, others.iter().copied().collect::<BTreeSet<_>>());
+        assert_eq!(kept.exists(), !others.is_empty());
     }
 }
 
