@@ -115,6 +115,15 @@ make_installation()
 	(cd "$source_dir" && cp --parents src/*.[ch] src/*/*.[ch] ./*.sql ./*.control Makefile "$work/build/")
 	quietly "$work/make.log" make -C "$work/build" -j2 PG_CONFIG="$PG_CONFIG"
 	quietly "$work/make.log" make -C "$work/build" install PG_CONFIG="$PG_CONFIG" DESTDIR="$install"
+	[ "$(compiles)" -eq 0 ] || failed "make: compiles again what is built"
+	[ "$(compiles VERSION=other)" -eq "$(find "$work/build/src" -name '*.o' | wc -l)" ] ||
+		failed "make: takes objects that were built for another server"
+}
+
+# VARIABLE=VALUE...: how many objects make would build then
+compiles()
+{
+	make -n -C "$work/build" PG_CONFIG="$PG_CONFIG" "$@" | grep -c -- ' -c -o src/' || :
 }
 
 # NAME FILE OR OPTION...: a test program of these.  libpgport_shlib is for programs
