@@ -10,6 +10,8 @@ MODULE_SOURCES := $(wildcard $(EXTENSION)/src/*.[ch] $(EXTENSION)/src/*/*.[ch])
 BPF := crates/pgcalm-trace/src
 BPF_SOURCES = $(BPF)/bpf/*.h $(BPF)/probes/*/*.bpf.c
 PGCALM := target/release/pgcalm
+# What suites run with: the server that PG_CONFIG belongs to, and the module that was built for it
+SUITE_OPTIONS = --option pg-bindir="$$($(PG_CONFIG) --bindir)" --option module-dir=$(EXTENSION)
 
 .PHONY: images test-images test-kubernetes test-integrations arena arena-quick stalls-of-record test-long all deps build install packages demo docs pictures test test-extension test-rust test-versions test-packages test-oldest-rust release test-release test-reproducible test-vm test-trace-verdicts check-postgres fmt fmt-check lint deny bench bench-archive bench-guard bench-guard-cost bench-record bench-trace bench-scale bench-volume bench-warm bench-stop-start bench-hundred bench-flush-after bench-lag bench-wal-full bench-checkpoint-start bench-one-checkpoint torture torture-errors torture-archive clean
 
@@ -33,7 +35,7 @@ packages: deps build
 	@bench/packages $(VERSIONS)
 
 demo:
-	@bench/demo
+	@PG_CONFIG=$(PG_CONFIG) bench/demo
 
 # The documentation as a site with search, in target/docs; seconds. Tables in docs/reference are made from the code:
 # UPDATE_DOCS=1 cargo test --package pgcalm --test documentation
@@ -158,19 +160,19 @@ bench: build
 PART ?=
 # Stalls of public reports, each made small, into target/stalls-of-record.html; as root, 40 minutes, wants the machine for itself
 stalls-of-record: build
-	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml --option module-dir=$(EXTENSION) \
+	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml $(SUITE_OPTIONS) \
 	  --results bench/results/stalls-of-record --html target/stalls-of-record.html
 
 # Seven cells in which a claim can fail, in an hour, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
 arena-quick: build
-	@$(PGCALM) lab run suite bench/suites/arena-quick.toml --option module-dir=$(EXTENSION) --results bench/results/arena-quick \
+	@$(PGCALM) lab run suite bench/suites/arena-quick.toml $(SUITE_OPTIONS) --results bench/results/arena-quick \
 	  --markdown docs/arena-quick.md --html target/arena-quick.html --json target/arena-quick.json
 	@$(PGCALM) lab report target/arena-quick.json --svg docs/arena-quick.svg
 
 # All of the arena (bench/suites/arena.toml): parts of 25 minutes at most, six hours in all; PART=NAME for one of them
 # (its names: target/release/pgcalm lab run suite bench/suites/arena.toml --plan); as root, wants the machine for itself
 arena: build
-	@$(PGCALM) lab run suite bench/suites/arena.toml $(if $(PART),--part $(PART)) --option module-dir=$(EXTENSION) --results bench/results/arena \
+	@$(PGCALM) lab run suite bench/suites/arena.toml $(if $(PART),--part $(PART)) $(SUITE_OPTIONS) --results bench/results/arena \
 	  --markdown target/arena.md --html target/arena.html --json target/arena.json
 
 # What tracing costs the server, docs/guides/trace.md; as root, ten minutes, wants the machine for itself
@@ -211,37 +213,37 @@ bench-warm: deps build
 # Estimates of stops and recovery held against what they took (bench/suites/stop-start.toml), target/stop-start.md; as root, half an hour, wants
 # the machine for itself, goes on where it was
 bench-stop-start: build
-	@$(PGCALM) lab run suite bench/suites/stop-start.toml --option module-dir=$(EXTENSION) --results bench/results/stop-start \
+	@$(PGCALM) lab run suite bench/suites/stop-start.toml $(SUITE_OPTIONS) --results bench/results/stop-start \
 	  --markdown target/stop-start.md --html target/stop-start.html --json target/stop-start.json
 
 # A hundred instances in lockstep on two file systems, docs/reference/hundred-instances.md; as root, half an hour, wants the machine
 # for itself, goes on where it was
 bench-hundred: build
-	@$(PGCALM) lab run suite bench/suites/hundred.toml --option module-dir=$(EXTENSION) --results bench/results/hundred \
+	@$(PGCALM) lab run suite bench/suites/hundred.toml $(SUITE_OPTIONS) --results bench/results/hundred \
 	  --markdown docs/reference/hundred-instances.md
 
 # Who should push what is written out of the page cache, without the module (bench/suites/flush-after.toml), target/flush-after.md;
 # as root, 25 minutes, wants the machine for itself, goes on where it was
 bench-flush-after: build
-	@$(PGCALM) lab run suite bench/suites/flush-after.toml --option module-dir=$(EXTENSION) --results bench/results/flush-after \
+	@$(PGCALM) lab run suite bench/suites/flush-after.toml $(SUITE_OPTIONS) --results bench/results/flush-after \
 	  --markdown target/flush-after.md --html target/flush-after.html
 
 # A standby behind disks of 200 operations per second and behind a slow link (bench/suites/lag.toml), target/lag.md; as root, ten minutes,
 # wants the machine for itself, goes on where it was
 bench-lag: build
-	@$(PGCALM) lab run suite bench/suites/lag.toml --results bench/results/lag --markdown target/lag.md --html target/lag.html
+	@$(PGCALM) lab run suite bench/suites/lag.toml $(SUITE_OPTIONS) --results bench/results/lag --markdown target/lag.md --html target/lag.html
 
 # WAL that fills its volume by five causes: stock, the guard in shadow and on (bench/suites/wal-full.toml), target/wal-full.md; as root,
 # half an hour, wants the machine for itself, goes on where it was
 bench-wal-full: build
-	@$(PGCALM) lab run suite bench/suites/wal-full.toml --option module-dir=$(EXTENSION) --results bench/results/wal-full \
+	@$(PGCALM) lab run suite bench/suites/wal-full.toml $(SUITE_OPTIONS) --results bench/results/wal-full \
 	  --markdown target/wal-full.md --html target/wal-full.html
 
 # The first seconds of checkpoints by settings of the server, and the length of the write phase (bench/suites/checkpoint-start.toml),
 # target/checkpoint-start.md; as root, a quarter of an hour for each of ROWS=NAME,..., wants the machine for itself, goes on where it was
 ROWS ?= commit-delay,write-phase
 bench-checkpoint-start: build
-	@$(PGCALM) lab run suite bench/suites/checkpoint-start.toml --rows $(ROWS) --option module-dir=$(EXTENSION) \
+	@$(PGCALM) lab run suite bench/suites/checkpoint-start.toml --rows $(ROWS) $(SUITE_OPTIONS) \
 	  --results bench/results/checkpoint-start --markdown target/checkpoint-start.md --html target/checkpoint-start.html
 
 # One checkpoint, traced in full, target/one-checkpoint.txt and .html; as root, ten minutes, wants the machine for itself

@@ -142,8 +142,10 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
     if !need::met("the demo", &[need::ROOT]) {
         return;
     }
-    for failure in ["", "build", "run"] {
+    for (failure, caller) in [("", ""), ("build", ""), ("run", ""), ("", "nobody")] {
         let dir = tempfile::tempdir().unwrap();
+        // The caller builds there.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let script = |path: &str, text: &str| {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -153,17 +155,23 @@ fn the_demo_installs_nothing_and_cleans_up_whatever_comes_of_it() {
         let demo = text("bench/demo").replace("/var/lib/pgcalm-demo", &dir.path().join("lab").display().to_string());
         script("bench/demo", &demo);
         script("bench/install-deps", "#!/bin/sh\n");
-        let said = "#!/bin/sh\necho $(basename $0) \"$@\" >>calls\nmkdir -p lab\n";
-        script("bin/make", &format!("{said}[ '{failure}' != build ]\n"));
-        script("target/release/pgcalm", &format!("{said}[ \"$2\" != run ] || [ '{failure}' != run ]\n"));
+        let said = |what: &str| format!("#!/bin/sh\necho {what} \"$@\" >>calls\nmkdir -p lab\n");
+        script("bin/make", &format!("{}[ '{failure}' != build ]\n", said("$(id -un) makes")));
+        script("bin/pg_config", "#!/bin/sh\necho /server$1\n");
+        script("target/release/pgcalm", &format!("{}[ \"$2\" != run ] || [ '{failure}' != run ]\n", said("pgcalm")));
         let path = format!("{}:{}", dir.path().join("bin").display(), std::env::var("PATH").unwrap());
-        let output = Command::new(dir.path().join("bench/demo")).env("PATH", path).output().unwrap();
+        let mut demo = Command::new(dir.path().join("bench/demo"));
+        demo.env("PATH", path).env("PG_CONFIG", "pg_config").env("SUDO_USER", caller);
+        let output = demo.output().unwrap();
         assert_eq!(output.status.success(), failure.is_empty(), "{output:?}");
         let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
         assert!(!calls.contains("install"), "{calls}");
+        let builder = if caller.is_empty() { "root" } else { caller };
+        assert!(calls.starts_with(&format!("{builder} makes --silent build PG_CONFIG=pg_config\n")), "{calls}");
         let runs: Vec<&str> = calls.lines().filter(|line| line.contains("lab run")).collect();
         assert_eq!(runs.len(), usize::from(failure != "build"), "{calls}");
-        assert!(runs.iter().all(|run| run.contains("--module-dir extension/pg_calm")), "{calls}");
+        let options = "--pg-bindir /server--bindir --module-dir extension/pg_calm";
+        assert!(runs.iter().all(|run| run.contains(options)), "{calls}");
         let last = calls.lines().last().unwrap();
         assert!(last.starts_with("pgcalm lab clean --dir ") && last.ends_with("--templates"), "{calls}");
     }
