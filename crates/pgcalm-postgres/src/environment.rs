@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use nix::unistd::{Uid, User};
-
 use crate::error::ConnectError;
+use crate::user::User;
 
 /// Where Debian's libpq looks for pg_service.conf (`pg_config --sysconfdir`), unless PGSYSCONFDIR names another directory.
 const SYSTEM_DIRECTORY: &str = "/etc/postgresql-common";
@@ -20,26 +19,26 @@ pub(crate) struct Environment {
     pub home: Option<PathBuf>,
     /// The effective user.
     pub uid: u32,
-    /// Its name; `None` if the user database has none.
+    /// Its name; `None` if the user database has none, or PGUSER is to be taken.
     pub user: Option<String>,
 }
 
 impl Environment {
     /// That of this process.
     pub(crate) fn of_process() -> Self {
-        let uid = Uid::from_raw(rustix::process::geteuid().as_raw());
-        let user = User::from_uid(uid).ok().flatten();
-        let home = std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(PathBuf::from)
-            .or_else(|| user.as_ref().map(|user| user.dir.clone()));
+        let uid = rustix::process::geteuid().as_raw();
+        let variables: HashMap<String, OsString> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with("PG"))
+            .collect();
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        // Nothing is asked for that is known.
+        let is_given = home.is_some() && variables.get("PGUSER").is_some_and(|name| !name.is_empty());
+        let user = if is_given { None } else { User::of(uid) };
         Self {
-            variables: std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-                .filter(|(name, _)| name.starts_with("PG"))
-                .collect(),
-            home,
-            uid: uid.as_raw(),
+            variables,
+            home: home.or_else(|| user.as_ref().map(|user| user.home.clone())),
+            uid,
             user: user.map(|user| user.name),
         }
     }

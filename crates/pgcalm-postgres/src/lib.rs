@@ -45,6 +45,7 @@ mod session;
 mod settings;
 mod text;
 mod tls;
+mod user;
 mod version;
 mod wal;
 mod wanted;

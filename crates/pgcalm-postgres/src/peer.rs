@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use nix::unistd::Uid as UserId;
-use nix::unistd::User;
 use rustix::fs::Stat;
 use rustix::process::{Gid, Uid};
+
+use crate::user::User;
 
 /// An operating system user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,7 @@ impl Owner {
 
     /// As the user database has it; `None` for root, too, who runs no server.
     pub(crate) fn name(self) -> Option<String> {
-        let uid = UserId::from_raw(self.uid);
-        match User::from_uid(uid) {
-            Ok(Some(user)) if !uid.is_root() => Some(user.name),
-            _ => None,
-        }
+        if self.uid == 0 { None } else { User::of(self.uid).map(|user| user.name) }
     }
 
     /// Lets the server see this thread, which is root's, as a process of this user (`SO_PEERCRED` has the effective ids).

@@ -214,6 +214,14 @@ fn a_purge_takes_what_the_units_have_written_and_nothing_else() {
 }
 
 #[test]
+fn the_exporters_role_is_its_user() {
+    let unit = text("debian/pgcalm.pgcalm-exporter.service");
+    let value = |name: &str| unit.lines().find_map(|line| line.strip_prefix(name));
+    assert!(value("User=").is_some());
+    assert_eq!(value("Environment=PGUSER="), value("User="));
+}
+
+#[test]
 fn a_directory_that_cant_be_made_is_one_line() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgcalm"));
     let stderr = pgcalm_testkit::programs::refused(command.args(["generate", "--man", "/proc/no/such"]), 1);
