@@ -213,6 +213,39 @@ fn a_purge_takes_what_the_units_have_written_and_nothing_else() {
     }
 }
 
+/// The rpm's script beside a systemctl of this test; the Debian package's is tried by make test-packages.
+#[test]
+fn a_removal_of_the_rpm_names_the_servers_that_call_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    write("bin/systemctl", "#!/bin/sh\necho \"$@\"\n");
+    write("data/postgresql.auto.conf", "restore_command = 'pgcalm wal-restore --archive /a %f %p'\n");
+    write("15/data/postgresql.conf", "  archive_command = '/usr/bin/pgcalm archive %p'\n");
+    write("16/data/postgresql.conf", "#restore_command = 'pgcalm wal-restore --archive /a %f %p'\n");
+    let spec = text("bench/lib/pgcalm.spec");
+    let (_, script) = spec.split_once("\n%preun\n").unwrap();
+    let (script, _) = script.split_once("\n%postun\n").unwrap();
+    let script = script.replace("/var/lib/pgsql", dir.path().to_str().unwrap());
+    let path = format!("{}:{}", dir.path().join("bin").display(), std::env::var("PATH").unwrap());
+    for (left, stops, named) in
+        [("0", true, vec!["data/postgresql.auto.conf", "15/data/postgresql.conf"]), ("1", false, vec![])]
+    {
+        let output = Command::new("sh").args(["-c", &script, "preun", left]).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap().contains("disable --now"), stops, "{left} left");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), named.len(), "{said}");
+        for (line, name) in said.lines().zip(named) {
+            assert!(line.contains(&format!("/{name} still calls it")), "{said}");
+        }
+    }
+}
+
 #[test]
 fn the_exporters_role_is_its_user() {
     let unit = text("debian/pgcalm.pgcalm-exporter.service");
