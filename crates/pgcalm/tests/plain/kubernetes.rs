@@ -34,6 +34,24 @@ fn the_alert_rules_are_those_of_the_dashboards() {
     assert!(manifest("prometheusrule") == made, "{}", made.lines().next().unwrap());
 }
 
+/// Without its extension a module that runs has no views, and the exporter no metrics of it.
+#[test]
+fn the_cluster_makes_the_extensions_that_it_loads() {
+    let (cluster, page) = (manifest("cluster"), text("docs/operate/kubernetes.md"));
+    let items = |key: &str| -> Vec<&str> {
+        let (_, list) = cluster.split_once(&format!(" {key}:\n")).unwrap_or_else(|| panic!("{key}"));
+        list.lines().map_while(|line| line.trim().strip_prefix("- ")).collect()
+    };
+    let (libraries, made) = (items("shared_preload_libraries"), items("postInitSQL"));
+    assert!(!libraries.is_empty(), "{cluster}");
+    for library in libraries {
+        let query = format!("CREATE EXTENSION {library}");
+        assert!(made.contains(&query.as_str()), "{query}: {made:?}");
+        // A cluster that is there runs no postInitSQL any more.
+        assert!(page.contains(&format!("kubectl cnpg psql db -- -c '{query}'")), "{query}");
+    }
+}
+
 #[test]
 fn the_pod_monitor_finds_the_exporter() {
     let (node, monitor) = (manifest("node"), manifest("podmonitor"));
