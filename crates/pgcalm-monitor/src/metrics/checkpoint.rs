@@ -5,7 +5,8 @@ use crate::model::CheckpointPhase;
 
 metrics! {
     Counter "pgcalm_checkpoints" ["reason"]
-        "Checkpoints started since statistics were reset; reason is time, or request for those by WAL and by command"
+        "Checkpoints started since statistics were reset; reason is time, or request for those by WAL and by command. \
+         On a standby attempts at restartpoints, also those that had nothing to do"
         Instance |instance, points| {
             if let Some(counters) = &instance.counters {
                 points.add(&["time"], counters.checkpoints_timed);
