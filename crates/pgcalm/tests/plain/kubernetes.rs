@@ -64,6 +64,14 @@ fn the_pod_monitor_finds_the_exporter() {
     assert!(monitor.contains("- port: metrics\n") && exporter.contains("- name: metrics\n"));
 }
 
+/// Of whatever pod: its address tells nobody which node an alert is about, and each upgrade changes it.
+#[test]
+fn the_pod_monitor_names_the_node() {
+    let monitor = manifest("podmonitor");
+    assert!(monitor.contains("- sourceLabels: [__meta_kubernetes_pod_node_name]\n          targetLabel: instance\n"));
+    assert!(text("docs/dashboards/alerts.yml").contains("{{ $labels.instance }}"));
+}
+
 /// The one with a container of this name.
 fn daemon_set<'a>(node: &'a str, container: &str) -> &'a str {
     let name = format!("- name: {container}\n");
@@ -79,6 +87,16 @@ fn only_kernel_settings_wait_for_a_label_of_the_node() {
     let node = manifest("node");
     assert!(daemon_set(&node, "kernel").contains("nodeSelector:\n        pgcalm: database\n"));
     assert!(!daemon_set(&node, "exporter").contains("nodeSelector"));
+}
+
+/// CloudNativePG recommends a taint for nodes of databases, which keeps other pods away without a word.
+#[test]
+fn all_of_node_yaml_comes_onto_nodes_with_taints() {
+    let node = manifest("node");
+    for container in ["exporter", "kernel"] {
+        let pods = daemon_set(&node, container);
+        assert!(pods.contains("      tolerations:\n        - operator: Exists\n"), "{container}");
+    }
 }
 
 /// Of an image for another operator.
