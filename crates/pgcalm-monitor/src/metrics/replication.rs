@@ -45,7 +45,8 @@ metrics! {
             );
         };
     Gauge "pgcalm_standby_lag_bytes" ["stage"]
-        "WAL that the standby furthest behind has not come to; stage is sent, write, flush or replay"
+        "WAL that the standby furthest behind has not come to; stage is sent, write, flush or replay. One that is \
+         disconnected counts while it has a slot, others for an hour"
         Instance |instance, points| {
             points.maybe(&["sent"], worst_bytes(instance, |s| s.sent_lag_bytes));
             points.maybe(&["write"], worst_bytes(instance, |s| s.write_lag_bytes));

@@ -16,6 +16,10 @@ const RECEIVER: &str = "SELECT (SELECT coalesce(status, 'hidden') FROM pg_stat_w
     CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 ELSE \
     extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::float8 AS replay_seconds";
 
+/// How long a standby that is disconnected and has no slot is missed, s: nobody tells whether it comes back. Long enough for an
+/// alert to be seen; one that was taken away falls further behind for ever.
+const MISSED_S: f64 = 3600.0;
+
 /// Asks for all. A primary that has standbys or slots, or had, is asked in detail; others are spared that. `reads_control`: whether
 /// pg_control can be read, without which there is no detail.
 pub(super) fn ask(
@@ -53,6 +57,7 @@ fn refine(replication: &mut Replication, sample: &Sample) {
     replication.standbys = sample
         .standbys
         .iter()
+        .filter(|standby| standby.slot.is_some() || standby.disconnected_s.is_none_or(|seconds| seconds < MISSED_S))
         .map(|standby| Standby {
             name: match standby.application_name.as_str() {
                 "" => standby.slot.clone().unwrap_or_default(),
@@ -155,4 +160,74 @@ fn receiver(session: &mut Session) -> Result<WalReceiver, Error> {
         replay_lag_bytes: row.count("replay_bytes")?,
         replay_lag_seconds: row.number("replay_seconds")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pgcalm_lag::Lsn;
+    use pgcalm_lag::model::StandbyState;
+    use pgcalm_lag::reading::{Reading, Sender, Settings, SlotReading};
+
+    use super::*;
+
+    fn sender(pid: i32, name: &str) -> Sender {
+        Sender {
+            pid,
+            application_name: name.to_string(),
+            client_address: None,
+            client_port: None,
+            state: StandbyState::Streaming,
+            sync_state: None,
+            lsn: [Some(Lsn(1 << 30)); 4],
+            server_lag_s: [None; 4],
+            reply_age_s: None,
+            wait_event: None,
+            disk_read_bytes: None,
+            tcp: None,
+            interface: None,
+        }
+    }
+
+    /// With a slot of the last sender's.
+    fn reading(time: f64, senders: &[Sender]) -> Reading {
+        let end = Lsn((1 << 30) + ((time as u64) << 20));
+        let active_pid = senders.last().map(|sender| sender.pid);
+        Reading {
+            time,
+            insert_lsn: end,
+            write_lsn: end,
+            flush_lsn: end,
+            settings: Settings {
+                segment_bytes: 16 << 20,
+                max_wal_size_bytes: 1 << 30,
+                checkpoint_timeout_s: 300.0,
+                checkpoint_completion_target: 0.9,
+                ..Settings::default()
+            },
+            senders: senders.to_vec(),
+            slots: vec![SlotReading {
+                name: "slot".to_string(),
+                physical: true,
+                active: active_pid.is_some(),
+                active_pid,
+                restart_lsn: Some(Lsn(1 << 30)),
+                ..SlotReading::default()
+            }],
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn a_standby_without_a_slot_is_not_missed_for_ever() {
+        let mut history = History::default();
+        history.add(reading(0.0, &[sender(100, "bare"), sender(101, "kept")]));
+        let mut missed = |time| {
+            let mut replication = Replication::default();
+            refine(&mut replication, &history.add(reading(time, &[])));
+            let missed = replication.standbys.iter().filter(|standby| standby.replay_lag_bytes.is_some());
+            missed.map(|standby| standby.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(missed(1.0), ["bare", "kept"]);
+        assert_eq!(missed(MISSED_S + 1.0), ["kept"]);
+    }
 }
