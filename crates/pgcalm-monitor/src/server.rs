@@ -73,21 +73,23 @@ pub(crate) struct Unwatched {
     pub timed_out: bool,
     /// Whether it takes no session of anybody.
     pub closed: bool,
+    /// Whether it answers, and only does not let this role in.
+    pub denied: bool,
 }
 
 impl From<ConnectError> for Unwatched {
     fn from(error: ConnectError) -> Self {
-        let (timed_out, closed) = match error {
-            ConnectError::Refused { timed_out, closed, .. } => (timed_out, closed),
-            _ => (false, false),
+        let (timed_out, closed, denied) = match error {
+            ConnectError::Refused { timed_out, closed, denied, .. } => (timed_out, closed, denied),
+            _ => (false, false, false),
         };
-        Self { reason: error.reason().to_string(), timed_out, closed }
+        Self { reason: error.reason().to_string(), timed_out, closed, denied }
     }
 }
 
 impl From<Error> for Unwatched {
     fn from(error: Error) -> Self {
-        Self { reason: with_cause(&error), timed_out: is_timed_out(&error), closed: false }
+        Self { reason: with_cause(&error), timed_out: is_timed_out(&error), closed: false, denied: false }
     }
 }
 

@@ -56,7 +56,7 @@ impl Watcher {
                 let mut state = watched.lock();
                 state.asking_since = None;
                 let why = "pgcalm failed at reading its answer".to_string();
-                state.unreachable = Some(Reachability::Unreachable { why, closed: false });
+                state.unreachable = Some(Reachability::Unreachable { why, closed: false, denied: false });
             }
         })?;
         Ok(Self { shared })
@@ -113,7 +113,8 @@ impl State {
         let hangs = answered && error.timed_out;
         if !hangs {
             self.asking_since = None;
-            self.unreachable = Some(Reachability::Unreachable { why: error.to_string(), closed: error.closed });
+            let (closed, denied) = (error.closed, error.denied);
+            self.unreachable = Some(Reachability::Unreachable { why: error.to_string(), closed, denied });
         }
         hangs
     }
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     fn error(timed_out: bool) -> Unwatched {
-        Unwatched { reason: "no".to_string(), timed_out, closed: false }
+        Unwatched { reason: "no".to_string(), timed_out, closed: false, denied: false }
     }
 
     #[test]
@@ -234,7 +235,7 @@ mod tests {
             assert!(shared.lock().failed(&error(true), true));
             assert!(hangs_since_then());
         }
-        let refused = Reachability::Unreachable { why: "no".to_string(), closed: false };
+        let refused = Reachability::Unreachable { why: "no".to_string(), closed: false, denied: false };
         assert!(!shared.lock().failed(&error(false), true));
         assert_eq!(watcher.view(HUNG_AFTER).reachability, refused);
         // One that was never reached is told with what may be wrong.

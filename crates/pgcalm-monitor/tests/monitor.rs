@@ -264,6 +264,23 @@ fn a_server_that_is_not_there_is_unreachable_and_found_once_it_is() {
 }
 
 #[test]
+fn a_server_that_lets_the_role_not_in_is_not_down() {
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
+    servers.start("strange", &[]);
+    for who in ["user=absent", "user=postgres dbname=absent"] {
+        let connect = format!("host={} {who}", servers.socket("strange").display());
+        let monitor = Monitor::start(options(&[connect])).unwrap();
+        let told = |host: &Host| !matches!(host.instances[0].reachability, Reachability::Connecting);
+        let host = monitor.wait_for(PATIENCE, told).expect("told");
+        let instance = &host.instances[0];
+        let is_denied = matches!(instance.reachability, Reachability::Unreachable { denied: true, .. });
+        assert!(is_denied, "{who}: {:?}", instance.reachability);
+        let text = pgcalm_monitor::metrics::classic(&host);
+        assert!(!text.contains("pgcalm_up{") && text.contains("subject=\"connection\""), "{who}: {text}");
+    }
+}
+
+#[test]
 fn receivers_of_wal_are_seen_and_missed() {
     let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("primary", &[]);

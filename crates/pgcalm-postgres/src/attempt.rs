@@ -78,13 +78,13 @@ impl Address {
                         self.database,
                         self.user
                     ));
-                    first.get_or_insert((reason, failure.is_timed_out(), failure.is_closed()));
+                    first.get_or_insert((reason, failure.is_timed_out(), failure.is_closed(), failure.is_denied()));
                 }
             }
         }
-        let (reason, timed_out, closed) = first.unwrap_or_default();
+        let (reason, timed_out, closed, denied) = first.unwrap_or_default();
         let text = format!("no connection to {}", places.join("; nor to "));
-        Err(ConnectError::Refused { text, reason, timed_out, closed })
+        Err(ConnectError::Refused { text, reason, timed_out, closed, denied })
     }
 
     /// With TLS or without, and maybe again the other way round.

@@ -21,6 +21,8 @@ pub enum ConnectError {
         timed_out: bool,
         /// Whether that one takes no session of anybody, as it starts, recovers or stops.
         closed: bool,
+        /// Whether that one answers, and only does not let this role in, or not into this database.
+        denied: bool,
     },
 }
 

@@ -76,6 +76,13 @@ impl Failure {
         self.reported().is_some_and(|error| error.code().code() == "57P03")
     }
 
+    /// Whether the server answers, and only does not let this role in, or not into this database: so it is for ever, and says nothing
+    /// of others.
+    pub(crate) fn is_denied(&self) -> bool {
+        let codes = ["28000", "28P01", "3D000", "42501"];
+        self.wants_password() || self.reported().is_some_and(|error| codes.contains(&error.code().code()))
+    }
+
     fn cause<T: Error + 'static>(&self) -> Option<&T> {
         let Self::Connect(error) = self else { return None };
         chain(error).find_map(|error| error.downcast_ref::<T>())

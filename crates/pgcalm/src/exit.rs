@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_same_ending_has_the_same_code_whatever_the_verb() {
         let (text, reason) = (String::new(), String::new());
-        let refused = ConnectError::Refused { text, reason, timed_out: false, closed: false };
+        let refused = ConnectError::Refused { text, reason, timed_out: false, closed: false, denied: false };
         let connecting = anyhow::Error::from(refused).context("--connect");
         assert_eq!(of(&connecting), Exit::Unreachable);
         for (error, exit) in [

@@ -148,6 +148,16 @@ mod tests {
         }
     }
 
+    /// Nobody but the exporter misses anything, and it may be so for ever.
+    #[test]
+    fn a_server_that_only_does_not_let_the_exporter_in_is_not_down() {
+        for (denied, value) in [(true, None), (false, Some(0.0))] {
+            let reachability = Reachability::Unreachable { why: "no".to_string(), closed: false, denied };
+            let instance = Instance { reachability, ..Instance::default() };
+            assert_eq!(value_of("pgcalm_up", instance), value, "denied: {denied}");
+        }
+    }
+
     fn value_of(name: &str, instance: Instance) -> Option<f64> {
         let text = openmetrics(&Arc::new(Host { instances: vec![instance], ..Host::default() }));
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{{server=\"\"}} ")))?;

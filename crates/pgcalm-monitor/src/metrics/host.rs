@@ -10,9 +10,10 @@ fn memory(host: &Host, value: fn(&Memory) -> Option<u64>) -> Option<u64> {
 metrics! {
     Gauge "pgcalm_up" []
         "Whether the instance answers: 1, or 0 if it can't be connected to or hangs. Absent until the first answer \
-         or failure, and when one that was found on the host has ended"
+         or failure, when one that was found on the host has ended, and where it answers and does not let the \
+         exporter's role in, which pgcalm_missing says"
         Instance |instance, points| match instance.reachability {
-            Reachability::Connecting => {}
+            Reachability::Connecting | Reachability::Unreachable { denied: true, .. } => {}
             Reachability::Reachable => points.add(&[], true),
             _ => points.add(&[], false),
         };

@@ -95,6 +95,9 @@ pub enum Reachability {
         /// Whether it takes no session of anybody, as it starts, recovers or stops.
         #[serde(default)]
         closed: bool,
+        /// Whether it answers, and only does not let this role in, or not into this database.
+        #[serde(default)]
+        denied: bool,
     },
     /// It was connected to and doesn't answer.
     Hung {

@@ -69,7 +69,7 @@ impl Watched {
         let mut instance = match &self.watcher {
             Ok(watcher) => watcher.view(interval),
             Err(why) => {
-                let reachability = Reachability::Unreachable { why: why.clone(), closed: false };
+                let reachability = Reachability::Unreachable { why: why.clone(), closed: false, denied: false };
                 Instance { reachability, ..Instance::default() }
             }
         };

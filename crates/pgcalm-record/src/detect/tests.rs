@@ -409,7 +409,7 @@ fn a_server_that_crashes_and_recovers_is_an_incident_and_one_that_refuses_the_re
     let mut made = Made::new();
     let refused = |made: &mut Made, closed, seconds| {
         for _ in 0..seconds {
-            let reachability = Reachability::Unreachable { why: String::new(), closed };
+            let reachability = Reachability::Unreachable { why: String::new(), closed, denied: !closed };
             let identity = made.instance(EVEN).identity;
             made.sample(vec![Instance { identity, reachability, ..Instance::default() }]);
         }

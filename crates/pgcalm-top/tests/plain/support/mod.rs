@@ -257,7 +257,7 @@ pub(crate) fn unreachable() -> Instance {
             data_directory: Some("/srv/ledger".to_string()),
             ..Identity::default()
         },
-        reachability: Reachability::Unreachable { why: "connection refused".to_string(), closed: false },
+        reachability: Reachability::Unreachable { why: "connection refused".to_string(), closed: false, denied: false },
         missing: vec![missing(Subject::Connection, "connection refused", Some("start it"))],
         ..Instance::default()
     }
