@@ -78,6 +78,7 @@ struct State {
     latest: Arc<Host>,
     taken: Instant,
     ways: Arc<Vec<Way>>,
+    blind: bool,
 }
 
 /// How an instance can be looked at between two samples.
@@ -107,6 +108,7 @@ impl Monitor {
                 latest: Arc::new(first),
                 taken: Instant::now(),
                 ways: Arc::new(assembler.ways()),
+                blind: assembler.is_blind(),
             }),
             old: options.interval * 3 + SLACK,
             changed: Condvar::new(),
@@ -138,10 +140,10 @@ impl Monitor {
         self.shared.lock().taken = Instant::now().checked_sub(self.shared.old).unwrap();
     }
 
-    /// The latest sample, and the ways to its instances.
-    pub(crate) fn latest_with_ways(&self) -> (Arc<Host>, Arc<Vec<Way>>) {
+    /// The latest sample, the ways to its instances, and whether it is not known which there are.
+    pub(crate) fn latest_with_ways(&self) -> (Arc<Host>, Arc<Vec<Way>>, bool) {
         let state = self.shared.lock();
-        (Arc::clone(&state.latest), Arc::clone(&state.ways))
+        (Arc::clone(&state.latest), Arc::clone(&state.ways), state.blind)
     }
 
     /// The samples so far; empty unless [`Options::history`] asked for them.
@@ -208,11 +210,12 @@ fn run(shared: &Shared, assembler: &mut Assembler, options: &Options) {
             // Nothing but a lack of memory keeps a sample out.
             let _ = shared.history.push(&host);
         }
-        let ways = Arc::new(assembler.ways());
+        let (ways, blind) = (Arc::new(assembler.ways()), assembler.is_blind());
         let mut state = shared.lock();
         state.latest = Arc::new(host);
         state.taken = Instant::now();
         state.ways = ways;
+        state.blind = blind;
         drop(state);
         shared.changed.notify_all();
     }

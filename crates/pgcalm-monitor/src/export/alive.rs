@@ -50,7 +50,7 @@ pub struct Stall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Alive {
-    /// Whether any of them is; the status is 200 then, and 503 otherwise.
+    /// Whether any of them is, or may be, as while it is not known which there are; the status is 200 then, and 503 otherwise.
     pub alive: bool,
     /// Those of the exporter, or the one that `?server=NAME` asks for; empty if there is none.
     pub servers: Vec<Life>,
@@ -94,15 +94,21 @@ pub enum LifeState {
 }
 
 impl Alive {
-    fn of(servers: Vec<Life>) -> Self {
-        Self { alive: servers.iter().any(|life| life.state != LifeState::Gone), servers }
+    /// `blind`: it is not known which servers run. One that is gone may have been started anew then, and one that is not among them may
+    /// run.
+    fn of(mut servers: Vec<Life>, blind: bool) -> Self {
+        for life in servers.iter_mut().filter(|life| blind && life.state == LifeState::Gone) {
+            life.state = LifeState::Unknown;
+        }
+        Self { alive: blind || servers.iter().any(|life| life.state != LifeState::Gone), servers }
     }
 }
 
 impl fmt::Display for Alive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.servers.is_empty() {
-            return f.write_str("no such server runs here\n");
+            let none = "no such server runs here\n";
+            return f.write_str(if self.alive { "unknown: the look for servers takes long\n" } else { none });
         }
         self.servers.iter().try_for_each(|life| writeln!(f, "{life}"))
     }
@@ -191,7 +197,7 @@ impl Lives {
 
     /// Asks all servers, or that of this name, side by side.
     pub async fn ask(self: &Arc<Self>, server: Option<&str>) -> Alive {
-        let (host, ways) = self.monitor.latest_with_ways();
+        let (host, ways, blind) = self.monitor.latest_with_ways();
         let mut asked = Vec::new();
         for instance in &host.instances {
             if server.is_some_and(|name| name != instance.identity.name) {
@@ -205,7 +211,7 @@ impl Lives {
         for life in asked {
             servers.extend(life.await);
         }
-        Alive::of(servers)
+        Alive::of(servers, blind)
     }
 
     async fn life(&self, instance: &Instance, way: Option<Way>) -> Life {
@@ -329,7 +335,11 @@ mod tests {
                 recovery_least_seconds: None,
                 recovery_most_seconds: None,
             };
-            Alive::of(states.iter().map(life).collect()).alive
+            let of = |blind| Alive::of(states.iter().map(life).collect(), blind);
+            let seen = of(true);
+            assert!(seen.alive && seen.servers.iter().all(|life| life.state != LifeState::Gone), "{seen:?}");
+            assert!(!seen.to_string().contains("no such server"), "{seen}");
+            of(false).alive
         };
         for state in [LifeState::Up, LifeState::Busy, LifeState::Rejecting, LifeState::Unknown] {
             assert!(alive(&[state]), "{state:?}");

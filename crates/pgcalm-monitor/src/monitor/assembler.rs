@@ -79,11 +79,21 @@ impl Assembler {
         self.watched.iter().map(Watched::way).collect()
     }
 
+    /// Whether it is not known which servers run, as while a file system hangs.
+    pub(super) fn is_blind(&self) -> bool {
+        self.options.connect.is_empty() && !self.is_fresh()
+    }
+
+    /// Whether the last look was not long ago.
+    fn is_fresh(&self) -> bool {
+        let late = (DISCOVERY_INTERVAL + self.options.interval) * 2;
+        self.looked.is_some_and(|when| when.elapsed() < late)
+    }
+
     /// A sample.
     pub(super) fn assemble(&mut self) -> Host {
         self.look_around();
-        let late = (DISCOVERY_INTERVAL + self.options.interval) * 2;
-        let fresh = self.looked.is_some_and(|when| when.elapsed() < late);
+        let fresh = self.is_fresh();
         let root = &self.options.root;
         let mut host = Host { time_ms: now_ms(), hidden_processes: self.hidden, ..Host::default() };
         match host_reader::memory(root) {
@@ -328,6 +338,7 @@ mod tests {
                 let host = assembler.assemble();
                 assert_eq!(host.instances.len(), 2, "none is gone before a look says so");
                 assert_eq!(host.missing.last().map(|missing| missing.subject), Some(Subject::Instances));
+                assert!(assembler.is_blind());
             }
             // Who waits for it is answered by it, and whoever asks again by a file.
             let mut answer = std::fs::File::create(&fifo).unwrap();
@@ -338,6 +349,7 @@ mod tests {
             while assembler.assemble().instances.len() != 1 {
                 std::thread::sleep(Duration::from_millis(10));
             }
+            assert!(!assembler.is_blind());
             hang(&fifo);
             assembler.looked = None;
             assembler.assemble();
