@@ -22,9 +22,9 @@ use crate::rates;
 use crate::server::activity::WaitTime;
 use crate::server::archive::Queue;
 use crate::server::checkpoint::{Control, Follower};
-use crate::server::counters::Gone;
 use crate::server::session::{Columns, Session};
 
+pub(crate) use crate::server::counters::Gone;
 pub(crate) use crate::server::facts::Facts;
 
 /// Settings and the presence of the module are looked at again after this time.
@@ -246,6 +246,16 @@ impl Server {
 }
 
 impl Memory {
+    /// Of a server that was watched before it was restarted.
+    pub(crate) fn after(gone: Gone) -> Self {
+        Self { gone, ..Self::default() }
+    }
+
+    /// What whoever watches it next is to know.
+    pub(crate) fn gone(&self) -> Gone {
+        self.gone
+    }
+
     /// Forgets what is no longer the moment before, as after a time in which the server did not answer.
     /// `given_up`: it said nothing in time.
     pub(crate) fn interrupt(&mut self, given_up: bool) {

@@ -9,7 +9,7 @@ use pgcalm_host::HostRoot;
 use pgcalm_postgres::Address;
 
 use crate::model::{Instance, Reachability};
-use crate::server::{Facts, Memory, Server, Unwatched};
+use crate::server::{Facts, Gone, Memory, Server, Unwatched};
 
 /// A server that does not answer for so long is shown as hung, and its last sample no more.
 const HUNG_AFTER: Duration = Duration::from_secs(3);
@@ -41,13 +41,15 @@ struct State {
     asking_since: Option<Instant>,
     sample: Option<(Instant, Instance)>,
     facts: Option<Facts>,
+    gone: Gone,
     unreachable: Option<Reachability>,
 }
 
 impl Watcher {
-    /// Starts watching.
-    pub(crate) fn start(address: Address, interval: Duration, root: HostRoot) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
+    /// Starts watching. `gone`: that of the watcher before, whose server was restarted.
+    pub(crate) fn start(address: Address, interval: Duration, root: HostRoot, gone: Gone) -> std::io::Result<Self> {
+        let state = State { gone, ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
         let watched = Arc::clone(&shared);
         thread::Builder::new().name("pgcalm watcher".to_string()).spawn(move || {
             // A bug in here must not look like a server that hangs.
@@ -65,6 +67,11 @@ impl Watcher {
     /// What changes rarely, as last seen.
     pub(crate) fn facts(&self) -> Option<Facts> {
         self.shared.lock().facts.clone()
+    }
+
+    /// For the watcher after this one.
+    pub(crate) fn gone(&self) -> Gone {
+        self.shared.lock().gone
     }
 
     /// The last sample if it is fresh; else only its reachability is set. Never waits for the server.
@@ -130,7 +137,7 @@ fn pause_after(failed: &Unwatched, hangs: bool, pause: Duration) -> Duration {
 }
 
 fn watch(shared: &Shared, address: &Address, interval: Duration, root: &HostRoot) {
-    let mut memory = Memory::default();
+    let mut memory = Memory::after(shared.lock().gone);
     let mut pause = FIRST_PAUSE;
     // And since then no more than nothing was said.
     let mut answered = false;
@@ -174,6 +181,7 @@ fn sample_while_it_goes(
                     state.asking_since = None;
                     state.sample = Some((Instant::now(), sample));
                     state.facts = Some(server.facts().clone());
+                    state.gone = memory.gone();
                     state.unreachable = None;
                 }
                 Err(error) => return Some(error),

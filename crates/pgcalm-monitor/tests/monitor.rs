@@ -281,6 +281,39 @@ fn a_server_that_lets_the_role_not_in_is_not_down() {
 }
 
 #[test]
+fn counters_go_on_over_a_restart_of_the_server() {
+    let Some(mut servers) = support::can_run().then(Servers::new) else { return };
+    let hba = servers.directory.path().join("pg_hba.conf");
+    std::fs::write(&hba, "local all all peer\n").unwrap();
+    let hba = hba.to_str().unwrap().to_string();
+    let server = servers.start("again", &[("hba_file", &hba)]);
+    servers.sql(server, "CREATE DATABASE dropped");
+    let monitor = Monitor::start(options(&[])).unwrap();
+    let commits = |condition: &dyn Fn(&Instance, u64) -> bool| {
+        let instance = wait_for(&monitor, &servers, "again", |instance| {
+            instance.counters.is_some_and(|counters| condition(instance, counters.commits))
+        });
+        (instance.identity.pid, instance.counters.unwrap().commits)
+    };
+    let mut psql = servers.servers[server].psql();
+    psql.args(["-d", "dropped", "-c", "DO $$BEGIN FOR i IN 1..9000 LOOP COMMIT; END LOOP; END$$"]);
+    assert!(psql.status().unwrap().success());
+    let (pid, before) = commits(&|_, commits| commits >= 9000);
+    servers.sql(server, "DROP DATABASE dropped");
+    // The sample after this one was begun without it.
+    let seen = monitor.latest().time_ms;
+    let (_, after) = commits(&|instance, _| instance.sampled_ms > Some(seen + 1000));
+    assert!(after >= before, "{before}, {after}");
+    servers.servers[server].stop().unwrap();
+    while !servers.servers[server].has_ended().unwrap() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    servers.servers[server].start_again().unwrap();
+    let (_, again) = commits(&|instance, _| instance.identity.pid != pid);
+    assert!(again >= after, "{after}, {again}");
+}
+
+#[test]
 fn receivers_of_wal_are_seen_and_missed() {
     let Some(mut servers) = support::can_run().then(Servers::new) else { return };
     let server = servers.start("primary", &[]);

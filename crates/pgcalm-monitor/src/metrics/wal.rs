@@ -5,7 +5,8 @@ use crate::model::ArchiveState;
 
 metrics! {
     Counter "pgcalm_wal_position_bytes" []
-        "Position up to which WAL is inserted, on a standby replayed"
+        "Position up to which WAL is inserted, on a standby replayed; where it falls, as after a crash or a failover, that is \
+         added"
         Instance |instance| instance.counters.map(|counters| counters.wal_position_bytes);
     Counter "pgcalm_wal_full_page_images" []
         "Full-page images in WAL since statistics were reset"

@@ -146,7 +146,7 @@ pgcalm_host::names! {
 }
 
 /// Counters of the server since its statistics were reset. Sessions report them at the end of a transaction, once a
-/// second at most (`pgstat_report_stat()`). Sums over databases don't fall when one is dropped or reset.
+/// second at most (`pgstat_report_stat()`). Sums over databases don't fall when one is dropped or reset, nor does the position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Transactions committed, of all databases (pg_stat_database). pgcalm's own are among them, one per sample.
@@ -154,7 +154,7 @@ pub struct Counters {
     /// Transactions rolled back.
     pub rollbacks: u64,
     /// Bytes of WAL: the insert position (`pg_current_wal_insert_lsn()`), on a standby the replay position. Grows over
-    /// restarts.
+    /// restarts: where it fell, as to where replay begins anew, that is added.
     pub wal_position_bytes: u64,
     /// Full-page images (pg_stat_wal).
     pub wal_full_page_images: u64,

@@ -12,6 +12,7 @@ use super::{IncidentSource, Options, Way, now_ms};
 use crate::discovery::Key;
 use crate::host_reader::{Disks, Interfaces, Load};
 use crate::model::{Host, Missing, Stop, Subject};
+use crate::server::Gone;
 use crate::{address, host_reader};
 
 /// New instances, and changed limits, are looked for at this interval.
@@ -28,6 +29,8 @@ pub(super) struct Assembler {
     options: Options,
     watched: Vec<Watched>,
     names: HashMap<(Option<u16>, String), String>,
+    /// Of those that have ended, by name: after a restart their counters go on.
+    gone: HashMap<String, Gone>,
     /// Ports that servers of several containers had at a time.
     crowded: BTreeSet<Option<u16>>,
     hidden: u32,
@@ -51,13 +54,14 @@ impl Assembler {
             }
             let local = address.is_local();
             let port = Some(address.port());
-            watched.push(Watched::new(Key::Connect(number), name, port, local, Ok(address), &options));
+            watched.push(Watched::new(Key::Connect(number), name, port, local, Ok(address), Gone::default(), &options));
         }
         let looker = Looker::start(options.root.clone(), options.connect.is_empty()).context("start a thread")?;
         let mut assembler = Self {
             options,
             watched,
             names: HashMap::new(),
+            gone: HashMap::new(),
             crowded: BTreeSet::new(),
             hidden: 0,
             disks: Disks::default(),
@@ -182,7 +186,14 @@ impl Assembler {
         if self.options.connect.is_empty() {
             // One that nobody asks, as there was no way to it, is begun anew.
             let is_there = |watched: &Watched| look.located.iter().any(|(key, _)| *key == watched.key);
-            self.watched.retain(|watched| watched.is_asked() && is_there(watched));
+            let gone = &mut self.gone;
+            self.watched.retain(|watched| {
+                let stays = watched.is_asked() && is_there(watched);
+                if !stays {
+                    gone.extend(watched.gone().map(|gone| (watched.name.clone(), gone)));
+                }
+                stays
+            });
         }
         for pair in look.new.windows(2) {
             if pair[0].port == pair[1].port
@@ -194,7 +205,8 @@ impl Assembler {
         }
         for new in look.new {
             let name = self.name(new.port, new.place, new.pid);
-            self.watched.push(Watched::new(new.key, name, new.port, true, new.address, &self.options));
+            let gone = self.gone.remove(&name).unwrap_or_default();
+            self.watched.push(Watched::new(new.key, name, new.port, true, new.address, gone, &self.options));
         }
         for (key, located) in look.located {
             if let Some(watched) = self.watched.iter_mut().find(|watched| watched.key == key) {

@@ -10,7 +10,7 @@ use super::{Options, Way};
 use crate::discovery::Key;
 use crate::host_reader::GroupLoad;
 use crate::model::{Identity, Instance, Missing, Reachability, Subject};
-use crate::server::Facts;
+use crate::server::{Facts, Gone};
 use crate::volumes;
 use crate::watcher::Watcher;
 
@@ -37,10 +37,11 @@ impl Watched {
         port: Option<u16>,
         local: bool,
         address: Result<Address, String>,
+        gone: Gone,
         options: &Options,
     ) -> Self {
         let watcher = address.clone().and_then(|address| {
-            Watcher::start(address, options.interval, options.root.clone())
+            Watcher::start(address, options.interval, options.root.clone(), gone)
                 .map_err(|error| format!("start a thread: {error}"))
         });
         Self {
@@ -124,6 +125,11 @@ impl Watched {
     /// Whether its server is asked.
     pub(super) fn is_asked(&self) -> bool {
         self.watcher.is_ok()
+    }
+
+    /// For whoever watches it after a restart.
+    pub(super) fn gone(&self) -> Option<Gone> {
+        Some(self.watcher.as_ref().ok()?.gone())
     }
 
     /// What its server told of itself.

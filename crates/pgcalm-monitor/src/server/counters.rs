@@ -19,19 +19,20 @@ pub(super) struct Core {
     pub checkpoint_seconds: Option<f64>,
 }
 
-/// What has gone from sums over databases, as with one that was dropped: a counter that falls is taken for one that has begun anew,
-/// and all that is left of it for new.
-#[derive(Debug, Default)]
-pub(super) struct Gone {
-    last: [u64; 6],
-    gone: [u64; 6],
+/// What has gone from sums over databases, as with one that was dropped, and from the position, as where replay begins anew: a counter
+/// that falls is taken for one that has begun anew, and all that is left of it for new.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Gone {
+    last: [u64; 7],
+    gone: [u64; 7],
 }
 
 impl Gone {
     /// Adds it to what was read.
     pub(super) fn add_to(&mut self, counters: &mut Counters) {
         let Counters { commits, rollbacks, deadlocks, temporary_bytes, sessions, blocks_read, .. } = counters;
-        let sums = [commits, rollbacks, deadlocks, temporary_bytes, sessions, blocks_read];
+        let position = &mut counters.wal_position_bytes;
+        let sums = [commits, rollbacks, deadlocks, temporary_bytes, sessions, blocks_read, position];
         for ((sum, last), gone) in sums.into_iter().zip(&mut self.last).zip(&mut self.gone) {
             *gone += last.saturating_sub(*sum);
             *last = *sum;
@@ -95,5 +96,16 @@ mod tests {
             (counters.commits, counters.deadlocks)
         });
         assert_eq!(told, [(100, 3), (100, 3), (110, 3), (110, 3)]);
+    }
+
+    #[test]
+    fn a_position_that_falls_is_no_counter_that_began_anew() {
+        let mut gone = Gone::default();
+        let told = [5000, 4000, 4500].map(|wal_position_bytes| {
+            let mut counters = Counters { wal_position_bytes, ..Counters::default() };
+            gone.add_to(&mut counters);
+            counters.wal_position_bytes
+        });
+        assert_eq!(told, [5000, 5000, 5500]);
     }
 }
