@@ -15,9 +15,9 @@ const CALLER: Caller = Caller {
     session: Some(Session::WATCH),
 };
 
-/// Of a server of this host. What the environment says of roles and passwords holds for it.
+/// Of a server of this host, whoever runs it. What the environment says of roles holds for it, and of passwords only what is meant for it.
 pub(crate) fn of_found(found: &Found) -> Result<Address, Failure> {
-    Address::new("", Some(found), &CALLER).map_err(|error| Failure::Usage(error.to_string()))
+    Address::new("", Some(&found.of_anybody()), &CALLER).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Of a connection string of libpq's, with the name that the server gets: host and port, or the port only if it is at the

@@ -131,7 +131,8 @@ impl Address {
             None => default_user(caller, found, &hosts, environment),
         };
         let database = parameters.text("dbname").unwrap_or(SUPERUSER).to_string();
-        add_passwords(&mut hosts, &parameters, environment, &database, &user);
+        let withheld = found.is_some_and(Found::is_anybodys);
+        add_passwords(&mut hosts, &parameters, environment, (database.as_str(), user.as_str()), withheld);
         let by_tcp = |host: &Host| matches!(host.place, Place::Tcp { .. });
         let tls = if hosts.iter().any(by_tcp) { Tls::new(&parameters, environment)? } else { Tls::none() };
         let target = parameters.choice("target_session_attrs", &TARGETS)?;
@@ -214,11 +215,19 @@ fn default_user(caller: &Caller, found: Option<&Found>, hosts: &[Host], environm
     owner.and_then(Owner::name).unwrap_or_else(superuser)
 }
 
-/// A password that is given is for all hosts; a password file may have one for each.
-fn add_passwords(hosts: &mut [Host], parameters: &Parameters, environment: &Environment, database: &str, user: &str) {
+/// A password that is given is for all hosts; a password file may have one for each. `withheld`: only where it names the host.
+fn add_passwords(
+    hosts: &mut [Host],
+    parameters: &Parameters,
+    environment: &Environment,
+    (database, user): (&str, &str),
+    withheld: bool,
+) {
     let file = parameters.text("passfile").map(PathBuf::from).or_else(|| environment.in_home(".pgpass"));
+    let given = parameters.get("password").filter(|_| !withheld);
     for host in hosts {
-        if let Some(given) = parameters.get("password") {
+        host.password.withheld = withheld;
+        if let Some(given) = given {
             host.password.value = Some(given.value.clone());
             host.password.source = Some(given.source.clone());
         } else if let Some(file) = &file {

@@ -217,7 +217,11 @@ fn tls_remedy(address: &Address, failure: &Failure) -> Option<String> {
 }
 
 fn where_passwords_go(host: &Host) -> String {
-    let mut text = "put it into ~/.pgpass (PGPASSFILE), a service file or PGPASSWORD".to_string();
+    let place = match host.password.withheld {
+        true => "anybody may run it: name the directory of its socket in ~/.pgpass (PGPASSFILE), or give --connect",
+        false => "put it into ~/.pgpass (PGPASSFILE), a service file or PGPASSWORD",
+    };
+    let mut text = place.to_string();
     if let Some(ignored) = &host.password.ignored {
         text = format!("{ignored}; or {text}");
     }

@@ -17,6 +17,8 @@ pub struct Found {
     owner: Option<Owner>,
     /// `None`: only its socket is known.
     postmaster: Option<Postmaster>,
+    /// Whether it is one of whatever is there, which nobody has chosen.
+    is_anybodys: bool,
 }
 
 impl Found {
@@ -27,6 +29,7 @@ impl Found {
             port: Some(port),
             owner: Owner::of_socket(directory, port),
             postmaster: None,
+            is_anybodys: false,
         }
     }
 
@@ -38,7 +41,18 @@ impl Found {
             port: server.port,
             owner: postmaster.owner(),
             postmaster: Some(postmaster),
+            is_anybodys: false,
         }
+    }
+
+    /// As one of whatever is there: any user can run a server that asks for passwords. It gets one only from a line of a password file
+    /// that names the directory of its socket.
+    pub fn of_anybody(&self) -> Self {
+        Self { is_anybodys: true, ..self.clone() }
+    }
+
+    pub(crate) fn is_anybodys(&self) -> bool {
+        self.is_anybodys
     }
 
     /// Adds what parameters leave out of host and port. A directory that they name is another way to the same server.

@@ -58,6 +58,8 @@ pub(crate) struct Password {
     pub value: Option<String>,
     pub source: Option<Source>,
     pub ignored: Option<String>,
+    /// Whether none is given but one that is meant for this very host.
+    pub withheld: bool,
 }
 
 /// One of the hosts, in the order in which they are tried.
@@ -170,7 +172,14 @@ fn ports(parameters: &Parameters, count: usize) -> Result<Vec<u16>, ConnectError
 impl Host {
     /// What a password file has for it.
     pub(crate) fn look_up_password(&mut self, file: &Path, database: &str, user: &str) {
-        let entry = Entry { host: &self.place.in_password_file(), port: &self.port.to_string(), database, user };
+        let named = self.password.withheld;
+        let host = match &self.place {
+            // A port, and a directory that all may write to, are anybody's.
+            Place::Tcp { .. } if named => return,
+            place if named => place.name(),
+            place => place.in_password_file(),
+        };
+        let entry = Entry { host: &host, named, port: &self.port.to_string(), database, user };
         match password_file::look_up(file, &entry) {
             Found::Password { password, line } => {
                 self.password.value = Some(password);

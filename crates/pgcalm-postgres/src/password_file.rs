@@ -23,6 +23,8 @@ pub(crate) enum Found {
 pub(crate) struct Entry<'a> {
     /// Host name, address or socket directory as given; `localhost` for the default socket directory.
     pub host: &'a str,
+    /// Whether a line that stands for all hosts is none for it.
+    pub named: bool,
     pub port: &'a str,
     pub database: &'a str,
     pub user: &'a str,
@@ -56,7 +58,7 @@ pub(crate) fn look_up(file: &Path, entry: &Entry) -> Found {
 
 fn find(text: &str, entry: &Entry) -> Found {
     for (number, line) in text.lines().enumerate() {
-        if line.starts_with('#') {
+        if line.starts_with('#') || entry.named && line.starts_with("*:") {
             continue;
         }
         let fields = [entry.host, entry.port, entry.database, entry.user];
@@ -122,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    const ENTRY: Entry<'static> = Entry { host: "db1", port: "5432", database: "base", user: "me" };
+    const ENTRY: Entry<'static> = Entry { host: "db1", named: false, port: "5432", database: "base", user: "me" };
 
     fn password(text: &str, entry: &Entry) -> Option<(String, usize)> {
         match find(text, entry) {

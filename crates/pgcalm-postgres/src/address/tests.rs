@@ -175,6 +175,32 @@ fn passwords_of_a_file_are_for_hosts_by_name() {
     assert_eq!(passwords("host=db1 password=given"), [some("given")]);
 }
 
+/// Any user of this host can run a server, and one that asks for a password in clear text.
+#[test]
+fn a_server_of_anybody_gets_no_password_but_what_is_meant_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(".pgpass");
+    let lines = "*:*:*:*:all\nlocalhost:*:*:*:usual\n/srv/run:5433:*:*:named\n";
+    fs::write(&file, lines).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let password = |found: &Found, variables: &[(&str, &str)]| {
+        let environment = Environment { home: Some(home.path().to_path_buf()), ..environment(variables) };
+        let address = Address::in_environment("", Some(found), &CALLER, &environment).unwrap();
+        address.hosts[0].password.value.clone()
+    };
+    let secret = [("PGPASSWORD", "secret")];
+    let servers = [("/srv/run", 5433, Some("named")), ("/srv/run", 5434, None), ("/tmp", 5433, None)];
+    for (directory, port, named) in servers {
+        let found = Found::socket(Path::new(directory), port);
+        // Of one that was chosen all of it counts.
+        assert_eq!(password(&found, &[]).as_deref(), Some("all"), "{directory}");
+        assert_eq!(password(&found, &secret).as_deref(), Some("secret"), "{directory}");
+        let found = found.of_anybody();
+        assert_eq!(password(&found, &[]).as_deref(), named, "{directory} {port}");
+        assert_eq!(password(&found, &secret).as_deref(), named, "{directory} {port}");
+    }
+}
+
 #[test]
 fn a_server_of_the_programs_own_has_nothing_of_the_environment() {
     let address = Address::of_superuser(Path::new("/srv/run"), "pgcalm lab").unwrap();
