@@ -293,7 +293,28 @@ fn since(time_ms: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use pgcalm_host::fake::FakeHost;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
+    use crate::Options;
+
+    #[test]
+    fn no_server_is_told_to_be_gone_while_the_first_look_hangs() {
+        let root = FakeHost::default();
+        root.make("proc/70");
+        // Opening it waits for a writer, as a file on a volume that hangs would.
+        let stat = root.path("proc/70/stat");
+        mknodat(CWD, &stat, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let options = Options { root: (*root).clone(), history: None, ..Options::default() };
+        let lives = Arc::new(Lives::new(Arc::new(Monitor::start(options).unwrap()), None));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for server in [None, Some("5432")] {
+            let alive = runtime.block_on(lives.ask(server));
+            assert!(alive.alive && alive.servers.is_empty(), "{alive}");
+        }
+        std::fs::write(stat, "").unwrap();
+    }
 
     #[test]
     fn the_line_says_since_when_and_why() {
