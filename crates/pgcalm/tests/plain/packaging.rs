@@ -75,6 +75,78 @@ fn meta_json_has_what_pgxn_requires() {
     }
 }
 
+/// What a release fills in: the variable, what stands for it, and files that have it.
+const FILLED_IN: [(&str, &str, &[&str]); 4] = [
+    ("RELEASE_URL", "RELEASE_URL", &["docs/start/install.md"]),
+    ("TRACKER_URL", "TRACKER_URL", &["SUPPORT.md"]),
+    ("SECURITY_CONTACT", "SECURITY_CONTACT", &["SECURITY.md"]),
+    (
+        "MAINTAINER_ADDRESS",
+        "maintainers@pgcalm.example",
+        &[
+            "MAINTAINERS.md",
+            "bench/lib/pgcalm.spec",
+            "debian/changelog",
+            "debian/control.in",
+            "extension/pg_calm/META.json",
+        ],
+    ),
+];
+
+/// A value as hostile to sed and to the shell as an address may be.
+fn value(variable: &str) -> String {
+    format!("https://a|b&c.example/$1/{}", variable.to_lowercase())
+}
+
+/// A staged tree whose bench/lib/release.env has values but for one variable, and how bench/lib/fill-release ended.
+fn filled(but: Option<&str>, key: &str) -> (tempfile::TempDir, std::process::Output) {
+    let dir = tempfile::tempdir().unwrap();
+    let env = text("bench/lib/release.env");
+    let mut values = env.clone();
+    for (variable, _, files) in FILLED_IN {
+        assert_eq!(env.lines().filter(|line| line.starts_with(&format!("{variable}="))).count(), 1, "{variable}");
+        let value = if but == Some(variable) { String::new() } else { value(variable) };
+        values.push_str(&format!("{variable}='{value}'\n"));
+        for file in files {
+            fs::create_dir_all(dir.path().join(file).parent().unwrap()).unwrap();
+            fs::write(dir.path().join(file), text(file)).unwrap();
+        }
+    }
+    fs::create_dir_all(dir.path().join("bench/lib")).unwrap();
+    fs::write(dir.path().join("bench/lib/release.env"), values).unwrap();
+    let script = project().join("bench/lib/fill-release");
+    let output = Command::new("bash").arg(script).arg(dir.path()).env("RELEASE_KEY", key).output().unwrap();
+    (dir, output)
+}
+
+#[test]
+fn what_a_release_says_of_itself_is_filled_in() {
+    let (dir, output) = filled(None, "a-key");
+    assert!(output.status.success(), "{output:?}");
+    for (variable, stands, files) in FILLED_IN {
+        for file in files {
+            let before = text(file);
+            assert!(before.contains(stands), "{file} has no {stands}");
+            let after = fs::read_to_string(dir.path().join(file)).unwrap();
+            assert!(after.contains(&value(variable)) && !after.contains(stands), "{file}: {after}");
+        }
+    }
+}
+
+#[test]
+fn a_release_with_a_key_names_the_empty_variable() {
+    for (variable, stands, files) in FILLED_IN {
+        let (_dir, output) = filled(Some(variable), "a-key");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(variable), "{said}");
+        let (dir, output) = filled(Some(variable), "");
+        assert!(output.status.success(), "{output:?}");
+        let after = fs::read_to_string(dir.path().join(files[0])).unwrap();
+        assert!(after.contains(stands), "{}: {after}", files[0]);
+    }
+}
+
 /// Verbs below `verb`, from its --help, as man pages name them.
 fn verbs(verb: &[&str], found: &mut BTreeSet<String>) {
     let mut arguments = verb.to_vec();
