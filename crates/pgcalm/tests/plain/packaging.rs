@@ -75,6 +75,29 @@ fn meta_json_has_what_pgxn_requires() {
     }
 }
 
+/// A recipe of the Makefile, with its head.
+fn recipe(makefile: &str, target: &str) -> String {
+    let head = format!("{target}:");
+    let mut lines = makefile.lines().skip_while(|line| !line.starts_with(&head));
+    let head = lines.next().unwrap_or_else(|| panic!("the Makefile has no {target}"));
+    let rest = lines.take_while(|line| line.starts_with('\t'));
+    std::iter::once(head).chain(rest).collect::<Vec<_>>().join("\n")
+}
+
+/// What .ci/run says it leaves out for each change has to be run by somebody.
+#[test]
+fn the_weekly_run_has_the_long_tests() {
+    let weekly = text(".github/workflows/weekly.yml");
+    let (_, list) = weekly.split_once("        target:\n").unwrap();
+    let targets: Vec<&str> = list.lines().map_while(|line| line.strip_prefix("          - ")).collect();
+    let makefile = text("Makefile");
+    let recipes: String = targets.iter().map(|target| recipe(&makefile, target)).collect();
+    for long in ["test-long", "test-integrations", "test-kubernetes", "test-versions", "test-images"] {
+        assert!(recipes.contains(long), "{targets:?} have no {long}");
+    }
+    assert!(weekly.contains("make ${{ matrix.target }}"), "{weekly}");
+}
+
 /// What a release fills in: the variable, what stands for it, and files that have it.
 const FILLED_IN: [(&str, &str, &[&str]); 4] = [
     ("RELEASE_URL", "RELEASE_URL", &["docs/start/install.md"]),
