@@ -7,15 +7,32 @@ use crate::{markdown, pages, project, text};
 /// Pages of results; each says with which build, kernel and server, and when, it was measured.
 const RESULTS: [&str; 5] = ["arena-quick.md", "ablations.md", "short-queue.md", "flush-hints.md", "kernel-settings.md"];
 
-/// Units that a figure has if somebody measured it.
-const UNITS: [&str; 5] = ["TPS", "ms", "ns", "×", "times"];
+/// Pages of reference that nobody measured; all others there were.
+const LOOKED_UP: [&str; 8] = [
+    "commands.md",
+    "doctor-rules.md",
+    "exit-codes.md",
+    "json.md",
+    "lab-trouble.md",
+    "metrics.md",
+    "settings.md",
+    "views.md",
+];
+
+/// Units that a figure has if somebody measured it. Seconds are none: what the code bounds has them.
+const UNITS: [&str; 8] = ["TPS", "ms", "ns", "×", "times", "%", "crashes", "commits"];
 
 /// Words in the head of a table whose figures somebody measured.
 const HEADS: [&str; 6] = ["TPS", "ms", "mean", "worst", "p99", "p99.9"];
 
 /// What has such a unit and is set by the code: page, and words of the paragraph, item or row.
-const SET_BY_THE_CODE: [(&str, &str); 2] =
-    [("docs/operate/costs.md", "a block 20 times a second"), ("docs/guides/lab.md", "3 % of mean TPS")];
+const SET_BY_THE_CODE: [(&str, &str); 5] = [
+    ("docs/operate/costs.md", "a block 20 times a second"),
+    ("docs/guides/lab.md", "3 % of mean TPS"),
+    ("docs/guides/lab.md", "off its profile by more than 3 %"),
+    ("docs/guides/lab.md", "70 % reads"),
+    ("docs/guides/guard.md", "keeps 2 % free"),
+];
 
 fn is_of_results(path: &str) -> bool {
     RESULTS.iter().any(|results| path.ends_with(results))
@@ -26,16 +43,108 @@ fn links_to_a_section(block: &str) -> bool {
     markdown::links(block).iter().any(|link| link.split_once('#').is_some_and(|(path, _)| is_of_results(path)))
 }
 
-/// Whether a text says with what it was measured: "PostgreSQL 15.20, Linux 6.18.44, pg_calm 260903bf9461, 2026-11-27".
-fn names_its_build(text: &str) -> bool {
+/// Of server, kernel, date and the module's build, which a text names.
+fn named(text: &str) -> [bool; 4] {
     let after = |word: &str| text.split(word).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+    // a time may follow
     let is_date = |word: &str| {
-        word.len() == 10
-            && word.chars().enumerate().all(|(at, c)| if [4, 7].contains(&at) { c == '-' } else { c.is_ascii_digit() })
+        let date = word.split('T').next().unwrap();
+        date.len() == 10
+            && date.chars().enumerate().all(|(at, c)| if [4, 7].contains(&at) { c == '-' } else { c.is_ascii_digit() })
     };
     let is_build = |word: &str| word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit());
-    after("PostgreSQL ") && after("Linux ") && words.clone().any(is_build) && words.any(is_date)
+    let has_build = words.clone().any(is_build) || text.contains("build not recorded");
+    [after("PostgreSQL "), after("Linux "), words.any(is_date), has_build]
+}
+
+/// Whether a text says with what it was measured: "PostgreSQL 15.20, Linux 6.18.44, pg_calm 260903bf9461, 2026-11-27".
+fn names_its_build(text: &str) -> bool {
+    named(text) == [true; 4]
+}
+
+/// What stands before the first section of a page, and the sections, each in one line.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut code = false;
+    for line in text.lines() {
+        code ^= line.starts_with("```");
+        if !code && line.starts_with("## ") {
+            parts.push(String::new());
+        }
+        for word in line.split_whitespace() {
+            let part = parts.last_mut().unwrap();
+            part.push_str(word);
+            part.push(' ');
+        }
+    }
+    parts
+}
+
+/// What of server, kernel, date and build a part of a page of results lacks; the build only where the module was in it.
+fn lacks(part: &str) -> Vec<&'static str> {
+    let [server, kernel, date, build] = named(part);
+    // the path is in the commands for stock, too
+    let told = part.replace("extension/pg_calm", "");
+    let build = build || !["pg_calm", "guard"].iter().any(|module| told.contains(module));
+    [("server", server), ("kernel", kernel), ("date", date), ("build", build)]
+        .into_iter()
+        .filter(|(_, is_there)| !is_there)
+        .map(|(what, _)| what)
+        .collect()
+}
+
+/// What a page of results lacks: a part says all of what it was measured with, or nothing, where the page's beginning says it.
+fn mistakes(page: &str) -> Vec<String> {
+    let parts = parts(page);
+    let all_of_it = lacks(&parts[0]).is_empty();
+    let mut number = 0;
+    let mut bad = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let lacks = lacks(part);
+        number += usize::from(lacks.is_empty());
+        let is_silent = named(part) == [false; 4] && (at == 0 || all_of_it);
+        if !lacks.is_empty() && !is_silent {
+            bad.push(format!("{}… lacks {}", part.chars().take(60).collect::<String>(), lacks.join(", ")));
+        }
+    }
+    if number == 0 && bad.is_empty() {
+        bad.push("no part says what it was measured with".to_string());
+    }
+    bad
+}
+
+#[test]
+fn pages_of_measurements_say_with_what() {
+    let mut measured = pages();
+    measured.retain(|page| page.strip_prefix("docs/reference/").is_some_and(|name| !LOOKED_UP.contains(&name)));
+    assert!(measured.len() > 10, "{measured:?}");
+    let bad: Vec<String> = measured
+        .iter()
+        .flat_map(|page| mistakes(&text(page)).into_iter().map(move |mistake| format!("{page}: {mistake}")))
+        .collect();
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn what_a_page_of_measurements_lacks() {
+    let stock = "PostgreSQL 15.20; Linux\n6.18.44; 2026-11-27";
+    let ours = "PostgreSQL 15.20; Linux 6.18.44; pg_calm\n260903bf9461; 2026-11-27";
+    assert_eq!(mistakes(stock), [""; 0]);
+    assert_eq!(mistakes(&format!("# A\n```text\n{ours}T10:00:00Z\n```\n## B\n1 ms of pg_calm\n")), [""; 0]);
+    assert_eq!(mistakes(&format!("# A\nas below\n## B\n{stock}\n## C\n{ours}\n")), [""; 0]);
+    assert_eq!(mistakes(&format!("{stock}; the guard; build not recorded")), [""; 0]);
+    for bad in [
+        "# A\n1 ms\n".to_string(),
+        format!("# A\n{stock}, pg_calm\n"),
+        format!("# A\n{}\n", stock.replace("Linux", "")),
+        format!("# A\n{}\n", stock.replace("15.20", "")),
+        format!("# A\n{}\n", stock.replace("-27", "")),
+        format!("# A\n1 ms\n## B\n{stock}\n## C\n2 ms\n"),
+        format!("# A\n{ours}\n## B\nthe guard, PostgreSQL 15.20, Linux 6.18.44, 2026-11-30\n"),
+    ] {
+        assert_eq!(mistakes(&bad).len(), 1, "{bad}: {:?}", mistakes(&bad));
+    }
 }
 
 /// Whether somebody measured a figure of a paragraph, an item or a row below the head of its table.
@@ -43,7 +152,7 @@ fn is_measured(block: &str, head: &str) -> bool {
     let plain = |text: &str| without_links(text).split('`').step_by(2).collect::<String>();
     let text = plain(block);
     let words: Vec<&str> = text.split_whitespace().collect();
-    let ends = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '×').to_string();
+    let ends = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric() && !['×', '%'].contains(&c)).to_string();
     let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
     words.windows(2).any(|pair| has_digit(pair[0]) && UNITS.contains(&ends(pair[1]).as_str()))
         || words.windows(3).any(|three| three[..2] == ["TPS", "of"] && has_digit(three[2]))
@@ -320,9 +429,16 @@ fn the_table_of_constants_is_the_controllers() {
 
 #[test]
 fn what_counts_as_measured() {
-    for measured in
-        ["It makes 4,374 TPS.", "TPS of 3634", "1.7 to 2.2 times stock's", "118 ms, stock's 48.5", "2 × as much"]
-    {
+    for measured in [
+        "It makes 4,374 TPS.",
+        "TPS of 3634",
+        "1.7 to 2.2 times stock's",
+        "118 ms, stock's 48.5",
+        "2 × as much",
+        "less by 3 %.",
+        "288 crashes",
+        "none of 1,000 commits",
+    ] {
         assert!(is_measured(measured, ""), "{measured}");
     }
     for not in ["`latency=0.5 ms`", "PostgreSQL 15 to 18", "within 5 s", "many times", "[9 ms](x.md)"] {
