@@ -158,7 +158,7 @@ bench: build
 	@bench/run
 
 PART ?=
-# Stalls of public reports, each made small, into target/stalls-of-record.html; as root, 40 minutes, wants the machine for itself
+# Stalls of public reports, each made small, into target/stalls-of-record.html; as root, 65 minutes, wants the machine for itself
 stalls-of-record: build
 	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml $(SUITE_OPTIONS) \
 	  --results bench/results/stalls-of-record --html target/stalls-of-record.html
