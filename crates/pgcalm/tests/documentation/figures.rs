@@ -427,6 +427,55 @@ fn the_table_of_constants_is_the_controllers() {
     assert_eq!(shown, known, "docs/internals/how-it-works.md (left) against controller.c (right)");
 }
 
+/// Bounds of waits: file of the module, what it has there, and what the page makes of it.
+const BOUNDS: [(&str, &str, &str); 7] = [
+    ("archive/archive_jobs.c", "#define WORKER_SILENT_MS 30000", "46 s of silence"),
+    ("checkpoint/checkpoint_hold.c", "#define MOST_TIMEOUTS 4", "| four times that, then as in stock;"),
+    ("checkpoint/drain.c", "#define LEAST_TIMEOUT_MS 30000", "least 30 s"),
+    ("checkpoint/drain.c", "#define WAL_PART 0.5", "half the time until WAL asks"),
+    ("guard/guard.h", "#define GUARD_SILENT_MS 5000", "a guard silent for 5 s"),
+    ("interpose/io_hooks.c", "#define FSYNC_PATIENCE_MS (calm_worker_timeout * 5 / 2)", "EIO after 5 s"),
+    ("shared/test_settings.c", "int calm_worker_timeout = 2000;", "a worker silent for 2 s"),
+];
+
+/// Files of the module in which a process sleeps, and the page's row about it; none where the process is the module's own.
+const WAITS: [(&str, Option<&str>); 11] = [
+    ("archive/archive.c", Some("| archiver: ")),
+    ("archive/archive_jobs.c", Some("| archiver: ")),
+    ("archive/archive_worker.c", None),
+    ("checkpoint/checkpoint_hold.c", Some("| checkpointer, at a flush hint: ")),
+    ("checkpoint/drain.c", Some("| checkpointer, before a data file's fsync: ")),
+    ("errors/error_latch.c", Some("| any process, after a data file's fsync: ")),
+    ("guard/guard.c", None),
+    ("guard/guard_hold.c", Some("| session: ")),
+    ("wal/wal_ahead.c", None),
+    ("worker/worker.c", None),
+    ("writeback/cleaner.c", None),
+];
+
+#[test]
+fn the_table_of_waits_is_the_modules() {
+    let page = text("docs/internals/how-it-works.md");
+    let module = "extension/pg_calm/src/";
+    for (file, bound, words) in BOUNDS {
+        assert!(
+            text(&format!("{module}{file}")).contains(bound),
+            "{file} has no {bound}: is the page's {words:?} true?"
+        );
+        assert!(page.contains(words), "the page has no {words:?}: {file}: {bound}");
+    }
+    let sleeping = crate::files(module.trim_end_matches('/'), &[".c"]);
+    let sleeping = sleeping.iter().filter(|file| {
+        let source = text(file);
+        ["WaitLatch(", "usleep("].iter().any(|call| source.contains(call))
+    });
+    let sleeping: Vec<&str> = sleeping.map(|file| file.strip_prefix(module).unwrap()).collect();
+    assert_eq!(sleeping, WAITS.map(|(file, _)| file), "who sleeps (left) and whom the page knows of");
+    for (file, row) in WAITS {
+        assert!(row.is_none_or(|row| page.contains(row)), "{file}: no row {row:?}");
+    }
+}
+
 #[test]
 fn what_counts_as_measured() {
     for measured in [

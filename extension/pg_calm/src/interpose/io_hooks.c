@@ -24,8 +24,8 @@
  *	 and fail where starting their writeback does (wal_ahead.c).
  * - fsync makes the real call, of the checkpointer maybe on a duplicate.  It can fail
  *	 where that did not, never the other way round.  Any process may wait in it for a
- *	 call of the worker's for the same file (error_latch.c), no longer than
- *	 FSYNC_PATIENCE_MS.  The checkpointer, which holds no lock there
+ *	 call of the worker's for the same file (error_latch.c): for as long as the worker is
+ *	 at work, else FSYNC_PATIENCE_MS.  The checkpointer, which holds no lock there
  *	 (sync.c, ProcessSyncRequests), also waits for a drain, in which barriers and reloads may
  *	 raise errors.
  * - sync_file_range is left out for a hint of a data file that the worker flushes.  The
