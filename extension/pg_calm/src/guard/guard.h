@@ -171,6 +171,7 @@ extern void guard_decide(GuardReading *readings, uint64 insert, double wal_rate,
 extern bool guard_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms);
 extern double guard_checkpoint_seconds(uint64 now_ms);
 extern double guard_checkpoint_drain_rate(void);
+extern bool guard_checkpoint_comes_on(double least, uint64 now_ms);
 extern bool guard_checkpoint_keeps_up(double cycle, double budget);
 extern void guard_checkpoint_hurry(uint64 now_ms, bool at_once);
 

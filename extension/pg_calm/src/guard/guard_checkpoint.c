@@ -3,19 +3,17 @@
  * guard_checkpoint.c
  *	  How long the running checkpoint will still take.
  *
- * WAL is freed in one step when a checkpoint ends, which is too late to steer
- * by.  So progress is measured: BufferSync (bufmgr.c) marks the buffers that it
- * has to write with BM_CHECKPOINT_NEEDED, and the mark goes with the write.
- * Those that are left, by the rate at which they get fewer, is the time until
- * all are written.  What comes before and after them, SLRUs and the fsync
- * calls, has no progress to be seen; it is taken to last as long as the last
+ * WAL is freed in one step when a checkpoint ends, which is too late to steer by.  So progress is
+ * measured: BufferSync (bufmgr.c) marks the buffers that it has to write with
+ * BM_CHECKPOINT_NEEDED, and the mark goes with the write.  Those that are left, by the rate at
+ * which they get fewer, is the time until all are written.  What comes before and after them,
+ * SLRUs and the fsync calls, has no progress to be seen; it is taken to last as long as the last
  * time, and when it lasts longer, half as long again as it did so far.
  *
- * A checkpoint that is ahead of its schedule sleeps (checkpointer.c,
- * CheckpointWriteDelay), so its rate says nothing of what the device can do.
- * As long as it follows WAL (IsCheckpointOnSchedule), it will end in time
- * whatever is written.  If that end comes too late for the space there is, the
- * guard makes it hurry, as CHECKPOINT does.
+ * A checkpoint that is ahead of its schedule sleeps (checkpointer.c, CheckpointWriteDelay), so its
+ * rate says nothing of what the device can do.  As long as it follows WAL
+ * (IsCheckpointOnSchedule), it will end in time whatever is written.  If that end comes too late
+ * for the space there is, the guard makes it hurry, as CHECKPOINT does.
  *
  * All is private to the guard's worker.
  *
@@ -38,6 +36,9 @@
 
 /* Least time between two requests for a checkpoint */
 #define REQUEST_INTERVAL_MS 1000
+
+/* What has no progress to be seen is given up after so many times the patience */
+#define UNSEEN_PATIENCES 10
 
 typedef enum CheckpointPhase
 {
@@ -96,10 +97,9 @@ enter(CheckpointPhase next, uint64 now_ms)
 }
 
 /*
- * See how far it is.  redo is the redo point of the newest checkpoint, begun or
- * not, completed_redo that in the control file: they differ as long as one
- * runs (CreateCheckPoint sets the one at its begin and the other at its end).
- * True if one runs.
+ * See how far it is.  redo is the redo point of the newest checkpoint, begun or not, completed_redo
+ * that in the control file: they differ as long as one runs (CreateCheckPoint sets the one at its
+ * begin and the other at its end).  True if one runs.
  */
 bool
 guard_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
@@ -135,10 +135,7 @@ guard_checkpoint_look(uint64 redo, uint64 completed_redo, uint64 now_ms)
 	return true;
 }
 
-/*
- * Seconds until it ends; with none running, what the next one may take;
- * infinity if there is no telling
- */
+/* Seconds until it ends; with none running, what the next one may take; infinity: no telling */
 double
 guard_checkpoint_seconds(uint64 now_ms)
 {
@@ -171,6 +168,18 @@ guard_checkpoint_drain_rate(void)
 }
 
 /*
+ * Whether it comes on, at no less than so many bytes per second while it writes.  An fsync of
+ * minutes is no sign that it doesn't; one that never ends must not hold writers for ever.
+ */
+bool
+guard_checkpoint_comes_on(double least, uint64 now_ms)
+{
+	if (phase == CHECKPOINT_NONE || phase == CHECKPOINT_WRITING)
+		return guard_checkpoint_drain_rate() > least;
+	return now_ms - phase_since_ms < (uint64) guard_patience * UNSEEN_PATIENCES;
+}
+
+/*
  * Whether the running checkpoint ends in time by its own schedule: it goes no
  * slower than WAL, and that schedule needs no more of it than the budget.
  */
@@ -193,9 +202,8 @@ guard_checkpoint_keeps_up(double cycle, double budget)
 
 /*
  * Have one begin, or the running one, or that which begins, go on without pauses; see
- * RequestCheckpoint.
- * When that has written all, it makes no pauses any more, and the request would
- * only have the next one write everything at once.
+ * RequestCheckpoint.  When that has written all, it makes no pauses any more, and the request
+ * would only have the next one write everything at once.
  */
 void
 guard_checkpoint_hurry(uint64 now_ms, bool at_once)

@@ -57,10 +57,9 @@
 #define DRAIN_SECONDS 3.0
 
 /*
- * Bytes per second of rate for each byte off the limit of lag.  The loop is
- * stable for gains below pi / (2 * delay) and does not overshoot below
- * 1 / (e * delay); the delay is that of the smoothing, the look and the line,
- * about 2 s in all.
+ * Bytes per second of rate for each byte off the limit of lag.  The loop is stable for gains below
+ * pi / (2 * delay) and does not overshoot below 1 / (e * delay); the delay is that of the
+ * smoothing, the look and the line, about 2 s in all.
  */
 #define LAG_GAIN 0.18
 
@@ -91,10 +90,9 @@
 #define COST_FACTOR 2.0
 
 /*
- * Writers write less than they may: a session that is busy with its next
- * transaction doesn't wait, and gives away its turn.  Inputs that follow WAL
- * give out more by this factor at most, found within so many seconds, since a
- * proportional law would settle below its limit otherwise.
+ * Writers write less than they may: a session that is busy with its next transaction doesn't wait,
+ * and gives away its turn.  Inputs that follow WAL give out more by this factor at most, found
+ * within so many seconds, since a proportional law would settle below its limit otherwise.
  */
 #define TAKEN_SECONDS 10.0
 #define TAKEN_FACTOR 2.0
@@ -137,10 +135,9 @@ guard_lag_rate(double lag, double limit, double drain)
 }
 
 /*
- * Rate until the running checkpoint ends in so many seconds (infinity: not
- * known, 0: it needs no pacing).  WAL that is written in this cycle is freed at
- * the end of the next one, so that both together must not need more than there
- * is: half of it for each.
+ * Rate until the running checkpoint ends in so many seconds (infinity: not known, 0: it needs no
+ * pacing).  WAL that is written in this cycle is freed at the end of the next one, so that both
+ * together must not need more than there is: half of it for each.
  */
 double
 guard_space_rate(const GuardWal *wal, double seconds)
@@ -157,10 +154,7 @@ guard_space_rate(const GuardWal *wal, double seconds)
 	return rate;
 }
 
-/*
- * Whether an input follows WAL itself, byte by byte.  The others wait for
- * checkpoints.
- */
+/* Whether an input follows WAL itself, byte by byte.  The others wait for checkpoints */
 static bool
 follows_wal(GuardInput input)
 {
@@ -196,9 +190,8 @@ cost_of_wal(GuardInput input, uint64 charged, uint64 charged_cost, double second
 }
 
 /*
- * What to give out for each byte per second that is to be written.  Only looks
- * in which sessions were held count: who writes less of his own accord does not
- * collect a right to write more.
+ * What to give out for each byte per second that is to be written.  Only looks in which sessions
+ * were held count: who writes less of his own accord does not collect a right to write more.
  */
 static double
 given_per_taken(GuardInput input, double allowed, double wal_rate, uint64 holds, double seconds)

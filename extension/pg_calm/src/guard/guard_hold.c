@@ -259,10 +259,7 @@ release_hold(int code, Datum argument)
 	refund(&waiting);
 }
 
-/*
- * What the transaction that is over has written becomes a debt, if it is one
- * that pays.
- */
+/* What the transaction that is over has written becomes a debt, if it is one that pays */
 static void
 count_wal(bool pays)
 {

@@ -254,7 +254,7 @@ checkpoint_rate(const GuardWal *wal, uint64 redo, bool running, WalPressure *pre
 		return INFINITY;
 	rate = guard_space_rate(wal, guard_checkpoint_seconds(now_ms));
 	/* one that comes on is no reason to refuse, however long it takes */
-	if (guard_checkpoint_drain_rate() > RETAINED_LEAST)
+	if (guard_checkpoint_comes_on(RETAINED_LEAST, now_ms))
 		rate = Max(rate, Min(wal->room / RETAINED_LAST_SECONDS, RETAINED_LEAST));
 	return rate;
 }
@@ -388,7 +388,7 @@ guard_wal_look(uint64 insert, GuardReading *space, GuardReading *retained, uint6
 		retained->drain_rate = guard_checkpoint_drain_rate();
 		retained->allowed_rate = checkpoint_rate(&wal, redo, running, &pressure, now_ms);
 		/* beyond it nothing ends: nobody is stopped while a checkpoint comes on */
-		if (retained->drain_rate > RETAINED_LEAST)
+		if (guard_checkpoint_comes_on(RETAINED_LEAST, now_ms))
 			retained->allowed_rate = Max(retained->allowed_rate, RETAINED_LEAST);
 		strlcpy(retained->object, "checkpoint", sizeof(retained->object));
 	}
