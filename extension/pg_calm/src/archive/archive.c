@@ -3,18 +3,15 @@
  * archive.c
  *	  The archive module: archive_library = 'pg_calm_archive'.
  *
- * The server's archiver asks for one file at a time, in order, and waits for
- * the answer.  Here that file and those that will be asked for next are copied
- * at the same time, by the archiver itself and by background workers
- * (archive_jobs.c, archive_worker.c).  The answer for a file is given when it
- * is durable in the archive: its content was fsynced before it got its name,
- * and the directory after.  One fsync of the directory serves all files that
- * were renamed before it; there is one for every 2 * pg_calm_archive.workers
- * files as long as there is a backlog.  No file waits for another one's copy:
- * that may take a worker as long as its storage hangs.
+ * The server's archiver asks for one file at a time, in order, and waits for the answer.  Here that
+ * file and those that will be asked for next are copied at the same time, by the archiver itself
+ * and by background workers (archive_jobs.c, archive_worker.c).  The answer for a file is given
+ * when it is durable in the archive: its content was fsynced before it got its name, and the
+ * directory after.  One fsync of the directory serves all files that were renamed before it; there
+ * is one for every 2 * pg_calm_archive.workers files as long as there is a backlog.  No file waits
+ * for another one's copy: that may take a worker as long as its storage hangs.
  *
- * If no worker is there, as after a shutdown has stopped them, the archiver
- * copies everything.
+ * If no worker is there, as after a shutdown has stopped them, the archiver copies everything.
  *
  * No errors are raised: before 17 the archiver would exit.
  *
@@ -213,9 +210,7 @@ sync_directory(const ArchiveTarget *target)
 		(void) close(fd);
 }
 
-/*
- * Archive a file: true when it is durable in the archive.
- */
+/* Archive a file: true when it is durable in the archive */
 static bool
 archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 {

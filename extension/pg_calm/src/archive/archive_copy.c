@@ -8,18 +8,16 @@
  * fails if the name is taken, by whomever and whenever.  The directory's fsync
  * is the caller's: one for several files.  Then the file may be acknowledged.
  *
- * If the archive has the file already, in any compression, its content has to
- * be the same: it is synced, read back from the device, and accepted.
- * Otherwise it is refused, and so is what is no copy at all: pg_wal itself as the
- * archive, by whatever path, or the WAL file under a second name.  What is in the
- * archive under a final name is never written to, and never removed.
+ * If the archive has the file already, in any compression, its content has to be the same: it is
+ * synced, read back from the device, and accepted.  Otherwise it is refused, and so is what is no
+ * copy at all: pg_wal itself as the archive, by whatever path, or the WAL file under a second name.
+ * What is in the archive under a final name is never written to, and never removed.
  *
- * A temporary name has the system identifier, a number for the data directory and a random one
- * in it, so that nobody on any host writes under it, too.  Its file is locked (flock(2)) meanwhile.
- * Leftovers of a crash are removed when the archiver starts: those of this
- * data directory, if nobody holds the lock.  Two servers that share an archive
- * don't touch each other's; and a copy whose temporary file was taken away
- * fails at its rename and is made again.
+ * A temporary name has the system identifier, a number for the data directory and a random one in
+ * it, so that nobody on any host writes under it, too.  Its file is locked (flock(2)) meanwhile.
+ * Leftovers of a crash are removed when the archiver starts: those of this data directory, if
+ * nobody holds the lock.  Two servers that share an archive don't touch each other's; and a copy
+ * whose temporary file was taken away fails at its rename and is made again.
  *
  * Nothing here raises errors: before 17 the archiver would exit.  No server
  * function that does is called, and descriptors are the process's own.
@@ -436,8 +434,7 @@ still_wal(Copy *copy)
 }
 
 /*
- * Give the temporary file its final name if nobody has it.  If the name is
- * taken, false and *taken.
+ * Give the temporary file its final name if nobody has it.  If the name is taken, false and *taken.
  */
 static bool
 rename_temporary(Copy *copy, bool *taken)
@@ -529,9 +526,8 @@ open_files(Copy *copy)
 }
 
 /*
- * Archive a file of pg_wal: afterwards it is in the archive under its name,
- * complete and synced, but for the directory.  False, and result->error, if
- * not; then nothing of it is left there.
+ * Archive a file of pg_wal: afterwards it is in the archive under its name, complete and synced,
+ * but for the directory.  False, and result->error, if not; then nothing of it is left there.
  */
 bool
 archive_copy(const char *name, const ArchiveTarget *target, ArchiveMayGoOn may_go_on,

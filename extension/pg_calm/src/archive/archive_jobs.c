@@ -11,22 +11,25 @@
  * change, jobs of the old target are dropped; one that is being copied is
  * marked as stale and dropped when it is over, whatever came of it.
  *
- * A worker that exits hands its job back; so does the next archiver for one
- * that exited.  A job of a worker that is not heard of for WORKER_SILENT_MS
- * and more is planned anew when the archiver is asked for it.  No worker has to be there:
- * the archiver copies whatever nobody has taken.
+ * A worker that exits hands its job back; so does the next archiver for one that exited.  A job of
+ * a worker that is not heard of for WORKER_SILENT_MS and more is planned anew when the archiver is
+ * asked for it.  No worker has to be there: the archiver copies whatever nobody has taken.
  *
- * Bandwidth is a bucket of tokens for all processes together, kept as the moment
- * when what was handed out so far is paid for.  Who has written waits until that
- * moment, after having moved it on by its own bytes.  What was not used is lost
- * after a tenth of a second.
+ * Bandwidth is a bucket of tokens for all processes together, kept as the moment when what was
+ * handed out so far is paid for.  Who has written waits until that moment, after having moved it on
+ * by its own bytes.  What was not used is lost after a tenth of a second.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "archive.h"
+#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "postmaster/interrupt.h"
@@ -145,10 +148,7 @@ archive_jobs_forget(void)
 	LWLockRelease(shared->lock);
 }
 
-/*
- * Plan files, in the order in which they will be asked for, and drop what is
- * not among them.
- */
+/* Plan files, in the order in which they will be asked for, and drop what is not among them */
 void
 archive_jobs_plan(const ArchiveFileName *names, int count, const ArchiveTarget *target)
 {
@@ -278,10 +278,9 @@ archive_jobs_abandon(const char *name)
 }
 
 /*
- * The directory is about to be fsynced: note which jobs that covers, and
- * return how many.  A file that is renamed from now on waits for the next
- * time.  One that went to another directory under the same path has failed.
- * directory is NULL if it can't be opened.
+ * The directory is about to be fsynced: note which jobs that covers, and return how many.  A file
+ * that is renamed from now on waits for the next time.  One that went to another directory under
+ * the same path has failed.  directory is NULL if it can't be opened.
  */
 int
 archive_jobs_sync_begins(const struct stat *directory)
@@ -336,6 +335,24 @@ archive_jobs_stopping(void)
 	return ShutdownRequestPending || !PostmasterIsAlive();
 }
 
+/*
+ * Whether the last WAL is written, and the stop waits for the archive alone: whoever has asked for
+ * it has less patience than a limit may take, and no reload is passed on any more (postmaster.c).
+ */
+static bool
+server_is_down(void)
+{
+	DBState state = DB_IN_PRODUCTION;
+	int fd = open(XLOG_CONTROL_FILE, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+	{
+		(void) !pread(fd, &state, sizeof(state), offsetof(ControlFileData, state));
+		(void) close(fd);
+	}
+	return state == DB_SHUTDOWNED || state == DB_SHUTDOWNED_IN_RECOVERY;
+}
+
 /* Wait until so many bytes more may be written; false if the copy is to end */
 static bool
 copy_may_go_on(size_t bytes)
@@ -373,7 +390,7 @@ copy_may_go_on(size_t bytes)
 			return true;
 		}
 		now = monotonic_ns();
-		if (now >= from)
+		if (now >= from || (own_job->owner == ARCHIVE_OWNER_ARCHIVER && server_is_down()))
 			return true;
 		pg_usleep((long) Min((from - now) / 1000 + 1, NAP_US));
 	}

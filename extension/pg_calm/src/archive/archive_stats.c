@@ -167,37 +167,22 @@ typedef struct ArchiveQueue
 	uint64 free_bytes;      /* of pg_wal's filesystem, for the server */
 } ArchiveQueue;
 
-/* A row under construction */
-typedef struct Row
-{
-	int columns;
-	Datum values[22];
-	bool nulls[22];
-} Row;
-
 static void
-add(Row *row, Datum value, bool null)
+add_count(ViewRow *row, uint64 count)
 {
-	row->nulls[row->columns] = null;
-	row->values[row->columns++] = value;
+	row_put(row, true, Int64GetDatum((int64) count));
 }
 
 static void
-add_count(Row *row, uint64 count)
+add_text(ViewRow *row, const char *text)
 {
-	add(row, Int64GetDatum((int64) count), false);
+	row_put(row, text[0] != '\0', CStringGetTextDatum(text));
 }
 
 static void
-add_text(Row *row, const char *text)
+add_time(ViewRow *row, TimestampTz time)
 {
-	add(row, CStringGetTextDatum(text), text[0] == '\0');
-}
-
-static void
-add_time(Row *row, TimestampTz time)
-{
-	add(row, TimestampTzGetDatum(time), time == 0);
+	row_put(row, time != 0, TimestampTzGetDatum(time));
 }
 
 /* Look at all that is announced; false if that can't be read */
@@ -248,7 +233,7 @@ Datum
 pg_calm_archive(PG_FUNCTION_ARGS)
 {
 	ArchiveCounters *counters = palloc(sizeof(ArchiveCounters));
-	Row row = {0};
+	ViewRow row = {0};
 	ArchiveQueue queue;
 	TupleDesc tupdesc;
 	bool active = XLogArchivingActive();
@@ -267,14 +252,14 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	add_text(&row, !active ? "off" : ours ? "pg_calm" : "other");
 	add_text(&row, calm_archive_directory);
 	add_text(&row, archive_codec_name((ArchiveCompression) calm_archive_compression));
-	add(&row, Int32GetDatum(ours ? archive_jobs_workers() + 1 : 0), false);
+	row_put(&row, true, Int32GetDatum(ours ? archive_jobs_workers() + 1 : 0));
 
 	add_count(&row, queue.files);
 	add_count(&row, queue.bytes);
 	add_text(&row, queue.oldest);
 	add_time(&row, queue.oldest_since == 0 ? 0 : time_t_to_timestamptz(queue.oldest_since));
 	add_count(&row, queue.free_bytes);
-	add(&row, Float8GetDatum(rate()), false);
+	row_put(&row, true, Float8GetDatum(rate()));
 
 	add_count(&row, counters->archived_files);
 	add_count(&row, counters->archived_bytes);
@@ -288,7 +273,7 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	add_text(&row, counters->error);
 	add_text(&row, counters->error_file);
 	add_time(&row, counters->error_time);
-	Assert(row.columns == lengthof(row.values));
+	Assert(row.columns == tupdesc->natts);
 
 	PG_RETURN_DATUM(
 		HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), row.values, row.nulls)));

@@ -3,9 +3,8 @@
  * archive_worker.c
  *	  Background workers that copy WAL files ahead of the archiver.
  *
- * They have no database connection, and sleep until the archiver plans
- * something (archive_jobs.c).  The archiver copies too, so there are
- * pg_calm_archive.workers - 1 of them.
+ * They have no database connection, and sleep until the archiver plans something (archive_jobs.c).
+ * The archiver copies too, so there are pg_calm_archive.workers - 1 of them.
  *
  *-------------------------------------------------------------------------
  */
