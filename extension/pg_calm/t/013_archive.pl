@@ -402,13 +402,31 @@ make_wal(8);
 ok(archived(), 'archived slowly');
 is(archive_value('existing_files'), $existing, 'but each file once');
 
-# --- a limit that is lifted
+# --- a reload, after which the limit is that of the settings again from the next file on
 
 my ($archiver) = map { /^\s*(\d+)/ } grep { /archiver/ }
   `ps --no-headers -o pid,args --ppid @{[ (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0] ]}`;
 my @workers = grep { $_ != $archiver } archiving_pids();
 kill 'STOP', @workers;
+set('pg_calm_archive.directory', '');
+make_wal(8);
+my @waiting = sort(ready_files());
 set('pg_calm_archive.bandwidth', '1kB');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_calm_archive.directory');
+reload('pg_calm_archive.directory', $archive);
+my $under_way;
+ok( wait_for(
+		sub {
+			($under_way) = map { /\.([0-9A-F]{24})\.[0-9A-F]{16}\.$archiver$/ } temporary_files();
+			return defined $under_way;
+		}),
+	'the archiver copies one of several');
+$node->reload;
+ok(wait_for(sub { return -e "$pg_wal/archive_status/$under_way.done" }), 'a reload ends its wait');
+is(join(' ', grep { $_ gt $under_way && -e "$archive/$_" } @waiting), '', 'and that for no other file');
+
+# --- a limit that is lifted
+
 ok( wait_for(
 		sub {
 			make_wal(1);

@@ -274,7 +274,7 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 			break;
 		}
 		if (state == ARCHIVE_JOB_RENAMED &&
-		    (archive_jobs_count(ARCHIVE_JOB_QUEUED) == 0 ||
+		    (ConfigReloadPending || archive_jobs_count(ARCHIVE_JOB_QUEUED) == 0 ||
 		     archive_jobs_count(ARCHIVE_JOB_RENAMED) >= FILES_SYNCED * calm_archive_workers))
 		{
 			sync_directory(&target);
@@ -283,7 +283,9 @@ archive_file(CALM_ARCHIVE_STATE_AND const char *file, const char *path)
 		}
 		if (state == ARCHIVE_JOB_QUEUED)
 			tried = true;
-		if (archive_jobs_copy_one(ARCHIVE_OWNER_ARCHIVER))
+		/* with new settings to read, which only the server's loop does, nothing is copied ahead */
+		if ((state == ARCHIVE_JOB_QUEUED || !ConfigReloadPending) &&
+		    archive_jobs_copy_one(ARCHIVE_OWNER_ARCHIVER))
 			continue;
 		if (archive_jobs_abandon(file))
 		{

@@ -357,10 +357,12 @@ server_is_down(void)
 static bool
 copy_may_go_on(size_t bytes)
 {
+	bool archiver = own_job->owner == ARCHIVE_OWNER_ARCHIVER;
 	uint64 from = 0;
 	uint64 now;
 
-	if (bytes > 0 && calm_archive_bandwidth > 0)
+	/* what the archiver writes before it reads its settings is not the workers' to wait for */
+	if (bytes > 0 && calm_archive_bandwidth > 0 && !(archiver && ConfigReloadPending))
 	{
 		uint64 until = pg_atomic_read_u64(&shared->paid_until);
 		double byte = 1e9 / ((double) calm_archive_bandwidth * 1024);
@@ -383,14 +385,14 @@ copy_may_go_on(size_t bytes)
 		/* waits by a limit that was too low end here; the archiver's own is its loop's (pgarch.c) */
 		if (ConfigReloadPending)
 		{
-			if (own_job->owner == ARCHIVE_OWNER_ARCHIVER)
+			if (archiver)
 				return true;
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 			return true;
 		}
 		now = monotonic_ns();
-		if (now >= from || (own_job->owner == ARCHIVE_OWNER_ARCHIVER && server_is_down()))
+		if (now >= from || (archiver && server_is_down()))
 			return true;
 		pg_usleep((long) Min((from - now) / 1000 + 1, NAP_US));
 	}
