@@ -164,6 +164,8 @@ run_unit()
 	program 9_breaker_law breaker_law
 	compile_unit_test controller "$source_dir/test/controller_test.c"
 	program 7_controller controller
+	compile_unit_test archive_ready_queue -Wno-unused-parameter -Wno-sign-compare "$source_dir/test/archive_ready_queue_test.c"
+	program 8_archive_ready_queue archive_ready_queue
 	compile_interpose_test interpose
 	program 4_interpose interpose
 	# the segments of a program for machines with pages of 64 kB, where RELRO ends within a page

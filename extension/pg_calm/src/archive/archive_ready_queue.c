@@ -25,10 +25,9 @@
 #define STATUS_DIRECTORY XLOGDIR "/archive_status"
 
 /* Names kept of one reading, the first ones */
-#define QUEUE_MAX 65536
+#define QUEUE_KEPT 65536
 
-static ArchiveFileName *queue = NULL;
-static int queue_capacity = 0;
+static ArchiveFileName *queue = NULL; /* room for twice as many */
 static int queue_length = 0;
 static uint64 next_reading_ms = 0;
 
@@ -63,36 +62,39 @@ archive_ready_compare(const void *a, const void *b)
 	return strcmp(left, right);
 }
 
+/* The rest is found when these are done */
+static void
+keep_first(void)
+{
+	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
+	queue_length = Min(queue_length, QUEUE_KEPT);
+}
+
 /* False if the directory can't be read: then there is no forecast */
 static bool
 read_queue(void)
 {
 	uint64 start_ns = used_ns();
-	DIR *directory = opendir(STATUS_DIRECTORY);
+	DIR *directory = NULL;
 	struct dirent *entry;
 
+	if (queue == NULL)
+		queue = malloc(2 * QUEUE_KEPT * sizeof(ArchiveFileName));
+	if (queue != NULL)
+		directory = opendir(STATUS_DIRECTORY);
 	queue_length = 0;
 	if (directory == NULL)
 		return false;
 	while ((entry = readdir(directory)) != NULL)
 	{
-		if (queue_length == queue_capacity)
-		{
-			int capacity = queue_capacity == 0 ? 256 : queue_capacity * 2;
-			ArchiveFileName *larger = NULL;
-
-			if (queue_capacity < QUEUE_MAX)
-				larger = realloc(queue, capacity * sizeof(ArchiveFileName));
-			if (larger == NULL)
-				break; /* the rest is found when these are done */
-			queue = larger;
-			queue_capacity = capacity;
-		}
+		/* they come in any order */
+		if (queue_length == 2 * QUEUE_KEPT)
+			keep_first();
 		if (archive_ready_name(entry->d_name, queue[queue_length]))
 			queue_length++;
 	}
 	(void) closedir(directory);
-	qsort(queue, queue_length, sizeof(ArchiveFileName), archive_ready_compare);
+	keep_first();
 	next_reading_ms = monotonic_ms() + Max(10, 100 * (used_ns() - start_ns) / 1000000);
 	return true;
 }
