@@ -480,12 +480,17 @@ my $foreign = "$archive/.pgcalm-tmp.0123456789ABCDEF-01234567.000000010000000000
 write_file($_, 'x') foreach $locked, $foreign;
 open(my $lock, '<', $locked) or die;
 flock($lock, LOCK_EX) or die;
-$node->append_conf('postgresql.conf', 'pg_calm_archive.bandwidth = 0');
+$node->append_conf('postgresql.conf', q{
+pg_calm_archive.bandwidth = 0
+archive_library = '$libdir/pg_calm_archive'
+});
 $node->adjust_conf('postgresql.auto.conf', 'pg_calm_archive.bandwidth', undef);
 $offset = -s $node->logfile;
 $node->start;
 make_wal(2);
 ok(archived(), 'archived after the crash');
+is(archive_value('state'), 'pg_calm', 'by a library that is named with its path');
+ok(becomes('workers = 3'), 'and has its workers');
 is(join(' ', grep { -e } @leftovers), '', 'leftovers were removed');
 ok(-e $locked, 'but not one that a process has under its lock');
 ok(-e $foreign, 'nor that of another server');

@@ -33,6 +33,9 @@ extern int calm_archive_compression; /* ArchiveCompression */
 extern int calm_archive_compression_level;
 extern int calm_archive_bandwidth; /* kB per second; 0: no limit */
 
+/* Whether archive_library is this one, by whatever path and with the suffix or without */
+#define ARCHIVE_IS_OURS() (strstr(XLogArchiveLibrary, "pg_calm_archive") != NULL)
+
 /* While the postmaster loads the module: have workers started, if archiving is set up */
 extern void archive_worker_register(void);
 
@@ -40,6 +43,8 @@ extern void archive_worker_register(void);
 extern void archive_must_be_loaded(void);
 
 /* archive_ready_queue.c */
+
+#define STATUS_DIRECTORY XLOGDIR "/archive_status"
 
 /* A name in pg_wal, without suffix; as long as pgarch.c allows */
 typedef char ArchiveFileName[MAX_XFN_CHARS + 1];

@@ -22,8 +22,6 @@
 #include "access/xlog_internal.h"
 #include "archive.h"
 
-#define STATUS_DIRECTORY XLOGDIR "/archive_status"
-
 /* Names kept of one reading, the first ones */
 #define QUEUE_KEPT 65536
 

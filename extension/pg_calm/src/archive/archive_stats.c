@@ -28,8 +28,6 @@
 /* Seconds over which the rate is taken */
 #define RATE_SECONDS 60
 
-#define STATUS_DIRECTORY XLOGDIR "/archive_status"
-
 /* Since the server started */
 typedef struct ArchiveCounters
 {
@@ -237,7 +235,7 @@ pg_calm_archive(PG_FUNCTION_ARGS)
 	ArchiveQueue queue;
 	TupleDesc tupdesc;
 	bool active = XLogArchivingActive();
-	bool ours = active && strcmp(XLogArchiveLibrary, "pg_calm_archive") == 0;
+	bool ours = active && ARCHIVE_IS_OURS();
 
 	archive_must_be_loaded();
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)

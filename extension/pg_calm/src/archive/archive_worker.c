@@ -24,8 +24,7 @@ PGDLLEXPORT void pg_calm_archive_worker_main(Datum argument);
 void
 archive_worker_register(void)
 {
-	if (!XLogArchivingActive() ||
-	    (strcmp(XLogArchiveLibrary, "pg_calm_archive") != 0 && calm_archive_directory[0] == '\0'))
+	if (!XLogArchivingActive() || (!ARCHIVE_IS_OURS() && calm_archive_directory[0] == '\0'))
 		return;
 	for (int i = 0; i < calm_archive_workers - 1; i++)
 	{
