@@ -370,6 +370,16 @@ like($err, qr/must be absolute/, 'a relative path is refused');
 cmp_ok(slurp_file($one->logfile), '!~', qr/PANIC|terminated by signal/, 'nothing crashed');
 $one->stop;
 
+# --- a name that is no ASCII: without another it is that of the directory
+
+my $link = PostgreSQL::Test::Utils::tempdir() . "/gr\xc3\xb6\xc3\x9fe";
+symlink $one->data_dir, $link or die;
+$one->append_conf('postgresql.conf', "cluster_name = ''\npg_calm_share.directory = '$directory'");
+system_or_bail('pg_ctl', '-w', '-D', $link, '-l', $one->logfile, 'start');
+$one->_update_pid(1);
+has_members($one, 'own', 'gr????e=true', 'one\'s own name is as harmless as the others\'');
+$one->stop;
+
 # --- checkpoints are moved apart
 
 # The clocks of both start together; one interval later they must not any more.

@@ -180,6 +180,8 @@ share_file_exchange(ShareRecord *own, ShareRecord *records)
 	memset(records, 0, SHARE_SLOTS * sizeof(ShareRecord));
 	if (pread(file_fd, records, SHARE_SLOTS * sizeof(ShareRecord), 0) < 0)
 		return fail("could not read %s: %m", "the file of shares");
+	/* whatever others have written there */
+	records[share_slot] = *own;
 	for (ShareRecord *record = records; record < records + SHARE_SLOTS; record++)
 	{
 		if (!is_member(record, own->heartbeat_ms))
@@ -191,8 +193,6 @@ share_file_exchange(ShareRecord *own, ShareRecord *records)
 		}
 		record->name[sizeof(record->name) - 1] = '\0';
 	}
-	/* whatever others have written there */
-	records[share_slot] = *own;
 	return true;
 }
 
