@@ -81,7 +81,7 @@ impl Others {
 /// What was seen in a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
-    /// Bytes per second that we read from the volume.
+    /// Bytes per second that our reads counted as ([`charge`]).
     pub bytes: f64,
     /// Seconds of our reads for each byte that they and those on their way with them cost; none if nothing was read.
     pub latency: Option<f64>,
@@ -96,6 +96,8 @@ pub struct Pace {
     /// What was asked for.
     most: f64,
     rate: f64,
+    /// Operations per second that others leave.
+    operations: f64,
     /// The shortest time for a byte.
     quiet: Option<f64>,
     /// The most bytes per second.
@@ -107,12 +109,19 @@ impl Pace {
     /// For a volume with these caps, and no faster than `most` bytes per second.
     pub fn new(caps: Caps, most: Option<f64>) -> Self {
         let most = most.unwrap_or(f64::INFINITY);
-        Self { caps, most, rate: START.min(most), quiet: None, best: 0.0, readers: 1 }
+        Self { caps, most, rate: START, operations: f64::INFINITY, quiet: None, best: 0.0, readers: 1 }
     }
 
-    /// Bytes per second; infinite if nobody is to be spared.
+    /// Bytes per second of long reads; infinite if nobody is to be spared.
     pub fn rate(&self) -> f64 {
-        self.rate
+        self.rate.min(self.most)
+    }
+
+    /// How long the next read waits after `operations` that bring `bytes`. What was asked for is of bytes, however they come.
+    pub fn wait(&self, bytes: u64, operations: u64, worth: u64) -> Duration {
+        let asked = bytes as f64 / self.most;
+        let left = operations as f64 / self.operations;
+        Duration::from_secs_f64((charge(bytes, operations, worth) / self.rate).max(asked).max(left))
     }
 
     /// Reads at once.
@@ -132,7 +141,7 @@ impl Pace {
         let spares = seen.others.is_none_or(|others| !others.are_idle() && !others.mostly_read());
         self.readers = if spares { 1 } else { READERS };
         if seen.others.is_some_and(|others| others.are_idle()) {
-            self.rate = self.most;
+            (self.rate, self.operations) = (f64::INFINITY, f64::INFINITY);
             return;
         }
         self.rate = match stretch > SLOWER {
@@ -140,26 +149,30 @@ impl Pace {
             // Without an end, it would not be the rate that was tried.
             false => self.rate.min(seen.bytes.max(START)) + INCREASE,
         };
-        let floor = self.floor(seen.others.as_ref());
-        self.rate = self.rate.min(self.left(seen.others.as_ref())).max(floor).min(self.most);
+        let others = seen.others.unwrap_or_default();
+        let share = if others.mostly_read() { FLOOR_OF_READS } else { FLOOR_OF_WRITES };
+        let floor = (share * self.caps.bytes.unwrap_or(self.best)).max(LEAST);
+        let left = self.left(&others);
+        self.rate = self.rate.min(left.bytes.unwrap_or(f64::INFINITY)).max(floor);
+        let least = self.caps.operations.map_or(0.0, |cap| share * cap.max(1.0));
+        self.operations = left.operations.map_or(f64::INFINITY, |operations| operations.max(least));
     }
 
-    fn floor(&self, others: Option<&Others>) -> f64 {
-        let reading = others.is_some_and(Others::mostly_read);
-        let share = if reading { FLOOR_OF_READS } else { FLOOR_OF_WRITES };
-        (share * self.caps.bytes.unwrap_or(self.best)).max(LEAST)
-    }
-
-    /// What others leave of the caps.
-    fn left(&self, others: Option<&Others>) -> f64 {
-        let others = others.copied().unwrap_or_default();
+    /// What others leave of the caps; of bytes no more than the operations can bring.
+    fn left(&self, others: &Others) -> Caps {
         let bytes = self.caps.bytes.map(|cap| cap - others.read_bytes - others.written_bytes);
-        let operations = self.caps.operations.map(|cap| (cap - others.reads - others.writes) * OPERATION);
-        bytes.unwrap_or(f64::INFINITY).min(operations.unwrap_or(f64::INFINITY))
+        let operations = self.caps.operations.map(|cap| cap - others.reads - others.writes);
+        let brought = operations.map_or(f64::INFINITY, |operations| operations * OPERATION);
+        Caps { operations, bytes: Some(bytes.unwrap_or(f64::INFINITY).min(brought)) }
     }
 }
 
-/// What a read counts as: an operation costs as much as `worth` bytes, however few it reads.
+/// What `bytes` count as that so many operations bring, each of which costs as much as `worth` bytes, however few it reads.
+pub fn charge(bytes: u64, operations: u64, worth: u64) -> f64 {
+    bytes.max(operations * worth) as f64
+}
+
+/// What a single read counts as for the time that it takes.
 pub fn cost(length: u64, worth: u64) -> f64 {
     length.clamp(worth.min(LONGEST), LONGEST) as f64
 }
@@ -255,6 +268,30 @@ mod tests {
         }
         slow.step(&Seen { bytes: 1.0, latency: Some(9.0), others: None });
         assert_eq!(slow.rate(), LEAST);
+    }
+
+    /// Of the operations short reads take the share that long ones take of the bytes.
+    #[test]
+    fn a_block_alone_is_charged_an_operation() {
+        let worth = crate::extent::worth(GP3.operations, GP3.bytes);
+        let per_second = |pace: &Pace, bytes| 1.0 / pace.wait(bytes, 1, worth).as_secs_f64();
+        let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 0.01, "{found}, not {wanted}");
+        let mut pace = Pace::new(GP3, None);
+        for (others, share) in [(writers(3000.0), 0.1), (readers(3000.0), 0.8)] {
+            steps(&mut pace, 50, 4.0, others);
+            near(per_second(&pace, BLOCK), share * 3000.0);
+            near(per_second(&pace, LONGEST) * MIB, share * 125.0 * MIB);
+        }
+        // Above the floor, what is left of the operations is less than what is left of the bytes.
+        steps(&mut pace, 100, 1.0, writers(2000.0));
+        near(per_second(&pace, BLOCK), 1000.0);
+        near(per_second(&pace, LONGEST) * MIB, 125.0 * MIB - 2000.0 * 8192.0);
+        steps(&mut pace, 1, 1.0, writers(0.0));
+        assert_eq!(pace.wait(BLOCK, 1, worth), Duration::ZERO);
+        // --rate counts what is read.
+        let mut asked = Pace::new(GP3, Some(BLOCK as f64));
+        steps(&mut asked, 9, 1.0, writers(0.0));
+        assert_eq!(asked.wait(BLOCK, 1, worth), Duration::from_secs(1));
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl<'t> Reader<'_, 't> {
                 }
             };
             let cost = (blocks.cold == extent.length).then(|| pace::cost(read, self.worth) * beside as f64);
-            self.done(before.elapsed(), blocks.cold, cost)?;
+            self.done(before.elapsed(), &blocks, cost)?;
         }
         Ok(())
     }
@@ -243,7 +243,8 @@ impl<'t> Reader<'_, 't> {
         turns.report.read_bytes += blocks.cold;
         turns.report.warmed_bytes += blocks.missing;
         turns.left.bytes -= blocks.cold;
-        turns.due = turns.due.max(Instant::now()) + time(blocks.cold, turns.pace.rate());
+        let wait = turns.pace.wait(blocks.cold, blocks.operations, self.worth);
+        turns.due = turns.due.max(Instant::now()) + wait;
         Ok(Some(turns.reading))
     }
 
@@ -255,11 +256,11 @@ impl<'t> Reader<'_, 't> {
         turns.report.read_error.get_or_insert(why);
     }
 
-    fn done(&self, took: Duration, bytes: u64, cost: Option<f64>) -> anyhow::Result<()> {
+    fn done(&self, took: Duration, blocks: &Blocks, cost: Option<f64>) -> anyhow::Result<()> {
         let mut turns = self.turns();
         let turns = &mut *turns;
         turns.reading -= 1;
-        turns.step.add(took, bytes, cost);
+        turns.step.add(took, blocks.cold, pace::charge(blocks.cold, blocks.operations, self.worth), cost);
         if turns.step.begin.elapsed() >= STEP {
             let seen = turns.step.end(&mut turns.volume);
             turns.pace.step(&seen);
@@ -290,10 +291,6 @@ fn open_file(path: &Path) -> io::Result<Option<File>> {
     // Else the kernel would read on beyond what is asked for.
     rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
     Ok(Some(file))
-}
-
-fn time(bytes: u64, rate: f64) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / rate)
 }
 
 /// What the files have now; 0 of one that is gone. Tells how they have changed.
@@ -346,12 +343,15 @@ struct Blocks {
     cold: u64,
     /// Bytes of what had been cached.
     missing: u64,
+    /// Operations that bring it: what is cached lies between them.
+    operations: u64,
 }
 
 impl Blocks {
     fn of(extent: &Extent, runs: &[Run], cached: &[std::ops::Range<u64>]) -> Self {
         let end = extent.start + extent.length;
-        let mut blocks = Self { cold: 0, missing: 0 };
+        let mut blocks = Self { cold: 0, missing: 0, operations: 0 };
+        let mut before = None;
         let first = runs.partition_point(|run| run.end() * BLOCK <= extent.start);
         for block in extent.start / BLOCK..end.div_ceil(BLOCK) {
             if cached.iter().any(|range| range.contains(&block)) {
@@ -359,6 +359,7 @@ impl Blocks {
             }
             let bytes = end.min((block + 1) * BLOCK) - block * BLOCK;
             blocks.cold += bytes;
+            blocks.operations += u64::from(before.replace(block + 1) != Some(block));
             let mut near = runs[first..].iter().take_while(|run| run.start <= block);
             if near.any(|run| block < run.end()) {
                 blocks.missing += bytes;
@@ -372,6 +373,8 @@ impl Blocks {
 struct Step {
     begin: Instant,
     bytes: u64,
+    /// What the reads counted as.
+    charged: f64,
     /// Of reads that the page cache had no part of.
     time: Duration,
     cost: f64,
@@ -379,11 +382,12 @@ struct Step {
 
 impl Step {
     fn new(begin: Instant) -> Self {
-        Self { begin, bytes: 0, time: Duration::ZERO, cost: 0.0 }
+        Self { begin, bytes: 0, charged: 0.0, time: Duration::ZERO, cost: 0.0 }
     }
 
-    fn add(&mut self, took: Duration, bytes: u64, cost: Option<f64>) {
+    fn add(&mut self, took: Duration, bytes: u64, charged: f64, cost: Option<f64>) {
         self.bytes += bytes;
+        self.charged += charged;
         if let Some(cost) = cost {
             self.time += took;
             self.cost += cost;
@@ -396,7 +400,7 @@ impl Step {
         let step = std::mem::replace(self, Self::new(now));
         let seconds = now.duration_since(step.begin).as_secs_f64();
         Seen {
-            bytes: step.bytes as f64 / seconds,
+            bytes: step.charged / seconds,
             latency: (step.cost > 0.0).then(|| step.time.as_secs_f64() / step.cost),
             others: volume.others(step.bytes, seconds),
         }
@@ -448,10 +452,10 @@ mod tests {
         let [extent] = extents[..] else { panic!("{extents:?}") };
         let tell = |cached: &[std::ops::Range<u64>]| {
             let blocks = Blocks::of(&extent, &runs, cached);
-            (blocks.cold, blocks.missing)
+            (blocks.cold, blocks.missing, blocks.operations)
         };
-        assert_eq!(tell(&[]), (8 * BLOCK + 10, 6 * BLOCK + 10));
-        assert_eq!(tell(&[0..2, 5..7]), (4 * BLOCK + 10, 3 * BLOCK + 10));
-        assert_eq!(tell(&[0..4, 6..9]), (2 * BLOCK, 0));
+        assert_eq!(tell(&[]), (8 * BLOCK + 10, 6 * BLOCK + 10, 1));
+        assert_eq!(tell(&[0..2, 5..7]), (4 * BLOCK + 10, 3 * BLOCK + 10, 2));
+        assert_eq!(tell(&[0..4, 6..9]), (2 * BLOCK, 0, 1));
     }
 }
