@@ -92,6 +92,12 @@ impl Cluster {
         Caps { operations: given("pg_calm.iops"), bytes: given("pg_calm.bandwidth") }
     }
 
+    /// Seconds since the server started; none where that can't be asked, as what is in its buffers.
+    pub fn age(&mut self) -> Option<f64> {
+        let age = "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8";
+        self.client.as_mut().ok()?.query_one(age, &[]).ok()?.try_get(0).ok()
+    }
+
     /// The file of its own.
     pub fn default_file(&self) -> PathBuf {
         Path::new(DIRECTORY).join(self.system_identifier.to_string())

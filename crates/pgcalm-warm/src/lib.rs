@@ -2,7 +2,7 @@
 //! failover or on a new standby.
 //!
 //! [`save::save`] asks the kernel ([`residency`]) and the server ([`buffers`]) what is cached, and writes it into a file
-//! ([`saved`]) of a few bytes for each range. [`restore::restore`] makes [`extent`]s of it, the hottest first, and reads them
+//! ([`saved`]) of a few bytes for each range, with what of an earlier one a restore has not read ([`rest`]). [`restore::restore`] makes [`extent`]s of it, the hottest first, and reads them
 //! as fast as [`pace`] allows beside what else the [`volume`] does, until there is no [`room`] in memory.
 
 pub mod buffers;
@@ -12,6 +12,7 @@ pub mod pace;
 pub mod relation_file;
 pub mod report;
 pub mod residency;
+pub mod rest;
 pub mod restore;
 pub mod room;
 pub mod runs;

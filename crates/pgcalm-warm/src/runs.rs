@@ -40,16 +40,22 @@ impl Run {
     }
 }
 
-/// Runs in their order, of the blocks that the page cache has and of shared buffers, each a block and its heat.
-pub fn of(cached: &[Range<u64>], buffers: &[(u64, u8)]) -> Vec<Run> {
+/// Runs in their order, of the blocks that the page cache has and of shared buffers, each a block and its heat; with what is
+/// kept of earlier ones, where that is hotter.
+pub fn of(cached: &[Range<u64>], buffers: &[(u64, u8)], kept: &[Run]) -> Vec<Run> {
     // A file has at most a gigabyte: a byte for each block is little, and leaves no case out.
-    let blocks = cached.iter().map(|range| range.end).chain(buffers.iter().map(|(block, _)| block + 1)).max();
+    let ends = cached.iter().map(|range| range.end).chain(kept.iter().map(Run::end));
+    let blocks = ends.chain(buffers.iter().map(|(block, _)| block + 1)).max();
     let mut heats = vec![0; blocks.unwrap_or(0) as usize];
     for range in cached {
         heats[range.start as usize..range.end as usize].fill(PAGE_CACHE);
     }
     for (block, heat) in buffers {
         heats[*block as usize] = *heat;
+    }
+    for run in kept {
+        let blocks = &mut heats[run.start as usize..run.end() as usize];
+        blocks.iter_mut().for_each(|heat| *heat = run.heat.max(*heat));
     }
     let mut runs: Vec<Run> = Vec::new();
     for (block, heat) in heats.into_iter().enumerate().filter(|(_, heat)| *heat > 0) {
@@ -72,10 +78,12 @@ mod tests {
         let (cold, hot) = (heat_of_buffer(0), heat_of_buffer(5));
         assert!(PAGE_CACHE < cold && cold < hot && hot == HOTTEST && heat_of_buffer(200) == HOTTEST);
         assert_eq!(
-            of(&[0..4, 6..8], &[(2, hot), (9, cold), (3, hot)]),
+            of(&[0..4, 6..8], &[(2, hot), (9, cold), (3, hot)], &[]),
             [run(0, 2, 1), run(2, 2, hot), run(6, 2, 1), run(9, 1, cold)]
         );
-        assert_eq!(of(&[], &[]), []);
+        assert_eq!(of(&[], &[], &[]), []);
+        let kept = [run(1, 2, 3), run(8, 2, 1)];
+        assert_eq!(of(&[0..2], &[(2, hot)], &kept), [run(0, 1, 1), run(1, 1, 3), run(2, 1, hot), run(8, 2, 1)]);
     }
 
     #[test]

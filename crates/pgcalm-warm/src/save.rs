@@ -1,6 +1,5 @@
 //! Looking at what is cached, and keeping it.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,11 +8,27 @@ use pgcalm_host::{Failure, Known, Unknown};
 use crate::buffers::Buffers;
 use crate::cluster::Cluster;
 use crate::report::Saving;
-use crate::runs::{self, BLOCK, Run};
+use crate::rest::files_of;
+use crate::runs::{self, BLOCK, PAGE_CACHE, Run};
 use crate::saved::{CachedFile, Saved};
-use crate::{buffers, relation_file, residency};
+use crate::{buffers, relation_file, residency, rest};
 
-/// Keeps what is cached of `cluster` in `file`. `stop` ends it, and what the file held stays.
+/// Seconds after its start in which a server has less in shared buffers than a list that was saved before.
+const FILLS: f64 = 900.0;
+
+/// Why the list in `file` is to stay: the server has started `age` seconds ago, and there is one.
+pub fn stays(age: f64, file: &Path) -> Option<String> {
+    (age < FILLS && Saved::read(file).is_ok()).then(|| {
+        format!(
+            "nothing saved: the server started less than {:.0} minutes ago, and {} knows more; --file saves all the same",
+            FILLS / 60.0,
+            file.display()
+        )
+    })
+}
+
+/// Keeps what is cached of `cluster` in `file`, with what it can't tell that the file held: what was in shared buffers where
+/// they are not known, what a restore has not read. `stop` ends it, and what the file held stays.
 pub fn save(mut cluster: Cluster, file: &Path, stop: &dyn Fn() -> bool) -> anyhow::Result<Saving> {
     let found = match &mut cluster.client {
         // Of terabytes of buffers the query may take too long, or too many temporary files: the page cache is worth keeping alone.
@@ -27,7 +42,8 @@ pub fn save(mut cluster: Cluster, file: &Path, stop: &dyn Fn() -> bool) -> anyho
     };
     let (mut page_cache_bytes, mut shared_bytes) = (0, 0);
     let mut read_error = None;
-    let mut earlier = None;
+    let mut earlier = buffers.is_err().then(|| files_of(file, cluster.system_identifier));
+    let rest = rest::of(file, cluster.system_identifier);
     let mut saved = Saved {
         system_identifier: cluster.system_identifier,
         time_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
@@ -59,11 +75,20 @@ pub fn save(mut cluster: Cluster, file: &Path, stop: &dyn Fn() -> bool) -> anyho
         };
         let mut shared = known.remove(path).unwrap_or_default();
         // Extended in shared buffers only.
-        shared.retain(|(block, _)| *block < size.div_ceil(BLOCK));
+        let blocks = size.div_ceil(BLOCK);
+        shared.retain(|(block, _)| *block < blocks);
+        let earlier = earlier.as_ref().filter(|_| buffers.is_err()).and_then(|files| files.get(path));
+        let hot = earlier.into_iter().flat_map(|file| &file.runs).filter(|run| run.heat > PAGE_CACHE);
+        let unread = rest.get(path).into_iter().flat_map(|file| &file.runs);
+        let within = |run: &Run| {
+            let end = run.end().min(blocks);
+            (run.start < end).then(|| Run { length: end - run.start, ..*run })
+        };
+        let kept: Vec<Run> = hot.chain(unread).filter_map(within).collect();
         let bytes = |run: &Run| run.bytes(size).end - run.bytes(size).start;
-        page_cache_bytes += runs::of(&cached, &[]).iter().map(bytes).sum::<u64>();
+        page_cache_bytes += runs::of(&cached, &[], &[]).iter().map(bytes).sum::<u64>();
         shared_bytes += shared.len() as u64 * BLOCK;
-        let runs = runs::of(&cached, &shared);
+        let runs = runs::of(&cached, &shared, &kept);
         if !runs.is_empty() {
             saved.files.push(CachedFile { path: path.to_string(), size, runs });
         }
@@ -84,12 +109,6 @@ pub fn save(mut cluster: Cluster, file: &Path, stop: &dyn Fn() -> bool) -> anyho
         shared_buffers_bytes: Known::from(buffers.map(|()| shared_bytes)),
         read_error,
     })
-}
-
-/// What an earlier save has in `file`, by name.
-fn files_of(file: &Path, system_identifier: u64) -> HashMap<String, CachedFile> {
-    let saved = Saved::read(file).ok().filter(|saved| saved.system_identifier == system_identifier);
-    saved.map(|saved| saved.files).unwrap_or_default().into_iter().map(|file| (file.path.clone(), file)).collect()
 }
 
 #[cfg(test)]
@@ -121,5 +140,54 @@ mod tests {
         let (read_error, kept) = save();
         assert!(read_error.is_some_and(|why| why.contains("base/5/1")));
         assert_eq!(kept, files);
+    }
+
+    /// Of two files of four blocks each, all of which the page cache has.
+    #[test]
+    fn what_it_can_not_tell_stays_in_the_list() {
+        let data = tempfile::tempdir().unwrap();
+        for directory in ["global", "base/5", "pg_tblspc"] {
+            fs::create_dir_all(data.path().join(directory)).unwrap();
+        }
+        for path in ["base/5/1", "base/5/2"] {
+            fs::write(data.path().join(path), [1; 4 * BLOCK as usize]).unwrap();
+        }
+        let list = data.path().join("list");
+        let run = |start, length, heat| Run { start, length, heat };
+        let keep = |runs| {
+            let size = 9 * BLOCK;
+            let files = vec![CachedFile { path: "base/5/1".to_string(), size, runs }];
+            Saved { system_identifier: 7, has_buffers: true, files, ..Saved::default() }.write(&list).unwrap();
+        };
+        let save = || {
+            let client = Err(Unknown::new("it does not run"));
+            save(Cluster { data: data.path().to_path_buf(), system_identifier: 7, client }, &list, &|| false).unwrap();
+            let mut files = Saved::read(&list).unwrap().files;
+            files.sort_by(|a, b| a.path.cmp(&b.path));
+            files.into_iter().map(|file| file.runs).collect::<Vec<_>>()
+        };
+        // Of shared buffers, and beyond what the file has.
+        keep(vec![run(1, 2, 5), run(3, 6, 6)]);
+        for _ in 0..2 {
+            assert_eq!(save(), [vec![run(0, 1, 1), run(1, 2, 5), run(3, 1, 6)], vec![run(0, 4, 1)]]);
+        }
+        // Of a restore that has not ended, though the list has been replaced.
+        keep(vec![run(2, 1, 4)]);
+        rest::keep(&list);
+        keep(Vec::new());
+        assert_eq!(save(), [vec![run(0, 2, 1), run(2, 1, 4), run(3, 1, 1)], vec![run(0, 4, 1)]]);
+        keep(Vec::new());
+        rest::drop(&list);
+        assert_eq!(save(), [vec![run(0, 4, 1)], vec![run(0, 4, 1)]]);
+    }
+
+    #[test]
+    fn a_server_that_has_just_started_replaces_no_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("7");
+        assert_eq!(stays(1.0, &list), None);
+        Saved::default().write(&list).unwrap();
+        assert!(stays(FILLS - 1.0, &list).is_some_and(|why| why.contains("15 minutes") && why.contains("--file")));
+        assert_eq!(stays(FILLS, &list), None);
     }
 }

@@ -8,7 +8,7 @@ use pgcalm_warm::cluster::Cluster;
 use pgcalm_warm::pace::Caps;
 use pgcalm_warm::report::{End, Report, view};
 use pgcalm_warm::restore::Options;
-use pgcalm_warm::{restore, save};
+use pgcalm_warm::{rest, restore, save};
 
 use crate::args::warm::WarmArgs;
 use crate::output;
@@ -24,7 +24,14 @@ pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
     let root = HostRoot::default();
     let mut cluster = Cluster::find(&root, args.data_directory.as_deref(), args.server.wanted())?;
     let file = args.file.clone().unwrap_or_else(|| cluster.default_file());
+    // A list of another name is for who names it to replace.
+    let is_own = args.file.is_none();
     if args.save {
+        let age = if is_own { cluster.age() } else { None };
+        if let Some(why) = age.and_then(|age| save::stays(age, &file)) {
+            output::say(&format!("pgcalm warm: {why}"));
+            return Ok(());
+        }
         let saving = save::save(cluster, &file, &|| stop.is_set())?;
         let error = saving.read_error.clone();
         show(args, &Report::Saving(saving))?;
@@ -48,7 +55,13 @@ pub(crate) fn run(args: &WarmArgs) -> anyhow::Result<()> {
         }
     };
     let Cluster { data, system_identifier, .. } = cluster;
+    if is_own {
+        rest::keep(&file);
+    }
     let restoring = restore::restore(&root, &data, system_identifier, &file, &options, &|| stop.is_set(), &mut tell)?;
+    if is_own && restoring.cold_bytes() == 0 {
+        rest::drop(&file);
+    }
     let (end, error) = (restoring.end, restoring.read_error.clone());
     show(args, &Report::Restoring(restoring))?;
     match end {

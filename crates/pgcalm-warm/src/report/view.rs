@@ -25,7 +25,7 @@ fn saved(saving: &Saving, time: &str) -> Document {
     if let Some(shared) = saving.shared_buffers_bytes.known() {
         table.row(["shared buffers".to_string(), bytes(*shared)]);
     }
-    table.row(["both together".to_string(), bytes(saving.cached_bytes)]);
+    table.row(["in the list".to_string(), bytes(saving.cached_bytes)]);
     document.section("Cached").table(table);
     document.readings = vec![format!(
         "{} of {} in {}, {}",
