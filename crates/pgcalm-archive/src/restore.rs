@@ -1,7 +1,6 @@
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{fs, io};
 
 use pgcalm_host::replacement::Replacement;
@@ -15,9 +14,6 @@ const PART: usize = 256 << 10;
 
 /// The largest timeline history that is read: 100,000 timelines, and far from memory's end.
 const LARGEST_HISTORY: u64 = 16 << 20;
-
-/// A damaged file that nobody has written to for so long is no copy that goes on.
-const COPIED_FOR: Duration = Duration::from_secs(600);
 
 /// What names of files begin with while they are written; the process ID follows.
 const TEMPORARY: &str = "xlogtemp.pgcalm.";
@@ -50,7 +46,8 @@ pub enum Target {
 pub enum Outcome {
     /// It was restored, or checked.
     Restored(Restored),
-    /// The archive does not hold it; or a standby asks, which will ask again, and it is not finished, or can't be read or written.
+    /// The archive does not hold it; or a standby asks, which will ask again, and it is not finished, damaged, or can't be read or
+    /// written.
     /// The text says which. This alone may be taken for the end of the archived WAL.
     Absent(String),
 }
@@ -73,9 +70,7 @@ enum Tried {
     Unreadable(Failure),
     /// It is damaged, or no file; why, and what to do.
     Unusable(String),
-    /// A standby asks, and it is a link to what is not mounted, or not written to its end, or damaged and young: it may be written
-    /// under its own name, as `cp` does, over NFS in any order. The server waits for one that is short, too
-    /// (`RestoreArchivedFile`, xlogarchive.c).
+    /// A standby asks, and it is a link to what is not mounted, or not written to its end, or damaged.
     Unfinished(String),
     /// It is restored; whether without a checksum.
     Restored(bool),
@@ -100,6 +95,10 @@ pub(crate) struct Cluster {
 /// looks for new ones again and again, so this would end it at each outage as well. The price is that a promotion which can't
 /// see the archive may take a timeline's number that another server took unseen. Archivers that replace nothing, as
 /// pg_calm_archive, then stop at the two histories of one name.
+///
+/// **A damaged file** is the same: it may yet be written under its own name, as `cp` does, over NFS in any order, and a standby can
+/// stream what it holds; where the server itself finds the damage, it does so, too (`WaitForWALToBecomeAvailable`,
+/// xlogrecovery.c). Whoever only checks is told that it is damaged.
 ///
 /// **A cluster that can't be written to**, as one whose pg_wal is full, is the same: a standby that replays makes room.
 pub fn restore(request: &Request) -> Result<Outcome, Failure> {
@@ -183,7 +182,8 @@ fn from_forms(
                 return Ok(Some(Outcome::Restored(Restored { source, unchecked, damaged })));
             }
             Tried::Unfinished(reason) => {
-                unfinished = Some(format!("{} is not in the archive yet: {} {reason}", request.file, source.display()));
+                unfinished =
+                    Some(format!("{} counts as not archived yet: {} {reason}", request.file, source.display()));
             }
             Tried::Unusable(reason) => damaged.push(format!("{}: {reason}", source.display())),
         }
@@ -199,7 +199,9 @@ fn from_forms(
 fn from_form(source: &Path, name: FileName, target: Option<&Path>, cluster: Cluster) -> Result<Tried, Failure> {
     match Stored::open(source) {
         Ok(stored) => Ok(match copy(stored, source, name, target, cluster)? {
-            Tried::Unusable(reason) if cluster.is_standby && may_go_on(source) => Tried::Unfinished(reason),
+            Tried::Unusable(reason) if cluster.is_standby && target.is_some() => Tried::Unfinished(format!(
+                "{reason}; a standby streams it, or asks again: put another copy in its place if no more of it will come"
+            )),
             Tried::Unusable(reason) => Tried::Unusable(format!(
                 "{reason}; restore this file from another copy of the archive, or end recovery before it with \
                  recovery_target_lsn"
@@ -276,12 +278,6 @@ fn copy(
         output.finish()?;
     }
     Ok(Tried::Restored(stored.lacks_checksum()))
-}
-
-/// Whether somebody may be writing it. A clock that is behind that of the archive's host tells nothing.
-fn may_go_on(source: &Path) -> bool {
-    let written = fs::metadata(source).and_then(|found| found.modified());
-    written.is_ok_and(|time| time.elapsed().map_or(true, |age| age < COPIED_FOR))
 }
 
 /// A part of the archive that could not be read.

@@ -42,7 +42,7 @@ pgcalm_host::names! {
 #[repr(u8)]
 pub(crate) enum RestoreExit {
     Restored = 0,
-    /// The file is not in the archive, or a standby asks and it can't be read or written.
+    /// The file is not in the archive, or a standby asks and it is damaged, or can't be read or written.
     NotFound = 1,
     /// Recovery must stop.
     Stop = 200,
@@ -55,7 +55,7 @@ impl RestoreExit {
         match self {
             Self::Restored => "restored; with --check: whole",
             Self::NotFound => {
-                "not in the archive: recovery takes this for the end of the archived WAL; for a standby, which asks again, also unfinished, or no archive that can be read, or pg_wal full"
+                "not in the archive: recovery takes this for the end of the archived WAL; for a standby, which streams or asks again, also unfinished, damaged, another cluster's, or no archive that can be read, or pg_wal full"
             }
             Self::Stop => {
                 "anything else (damaged, unfinished, in a form that is not read, another cluster's, unreadable, no archive, PATH no file, bad option): the server stops recovery"

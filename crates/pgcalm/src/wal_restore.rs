@@ -10,7 +10,7 @@
 //!
 //! So everything but "is not there" has a code above 125: a damaged file, a failed read, a mistyped option, even a defect
 //! of this program. Taken for the end of WAL, each of them would lose all transactions after it, without a word. Only to a
-//! standby an archive that can't be read is 1, which asks again (`pgcalm_archive::restore` says why). And the code is none of a shell's own: 126 and 127 are commands that can't be run, 129 to 192 signals.
+//! standby an archive that can't be read, or a damaged file, is 1: it streams, or asks again (`pgcalm_archive::restore` says why). And the code is none of a shell's own: 126 and 127 are commands that can't be run, 129 to 192 signals.
 
 use std::panic;
 

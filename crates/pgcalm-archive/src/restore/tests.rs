@@ -282,8 +282,9 @@ fn only_a_standby_waits_for_what_is_not_finished() {
     assert!(cluster.outcome(NAME).is_err());
 }
 
+/// It goes on where another one may bring the file, by streaming too; a check says what is wrong.
 #[test]
-fn a_standby_waits_for_a_copy_that_goes_on_and_not_for_one_that_was_cut_off() {
+fn a_damaged_file_stops_a_recovery_and_no_standby() {
     let bytes = noisy_segment();
     let cut = checksummed(&bytes).into_iter().chain([("", bytes.clone())]);
     let mut copies: Vec<_> = cut.map(|(suffix, stored)| (NAME, suffix, stored[..stored.len() / 2].to_vec())).collect();
@@ -299,10 +300,22 @@ fn a_standby_waits_for_a_copy_that_goes_on_and_not_for_one_that_was_cut_off() {
         fs::write(cluster.dir.path().join("data/standby.signal"), "").unwrap();
         let outcome = cluster.outcome(file);
         assert!(matches!(&outcome, Ok(Outcome::Absent(text)) if text.contains("yet: ")), "{what}: {outcome:?}");
-        let then = std::time::SystemTime::now() - 2 * COPIED_FOR;
-        fs::File::options().write(true).open(&source).unwrap().set_modified(then).unwrap();
-        assert!(is_damaged(&cluster.restore(file)), "{what}");
+        age(&source);
+        let outcome = cluster.outcome(file);
+        assert!(matches!(&outcome, Ok(Outcome::Absent(text)) if text.contains("streams")), "{what}: {outcome:?}");
+        let check = restore(&Request {
+            archive: cluster.dir.path().join("archive"),
+            file: file.to_string(),
+            target: Target::Nowhere(Some(cluster.target())),
+        });
+        assert!(matches!(&check, Err(Failure::Host(text)) if text.contains("another copy")), "{what}: {check:?}");
     }
+}
+
+/// As one that nobody writes to any more.
+fn age(file: &Path) {
+    let then = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
 }
 
 /// As a standby with `archive_mode = always` archives it when the primary has gone.
@@ -312,8 +325,7 @@ fn a_standby_waits_at_the_end_of_a_timeline_that_was_left() {
     bytes[100 * 8192..].fill(0);
     let cluster = Site::new();
     let source = cluster.archive(NAME, &bytes);
-    let then = std::time::SystemTime::now() - 6 * COPIED_FOR;
-    fs::File::options().write(true).open(&source).unwrap().set_modified(then).unwrap();
+    age(&source);
     let error = cluster.restore(NAME).unwrap_err();
     assert!(error.contains("uncompressed"), "{error}");
     assert!(error.contains("no WAL page at offset 819200") && error.contains("move it to pg_wal"), "{error}");
