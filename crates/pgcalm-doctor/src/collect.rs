@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::isolate::report as isolate;
 use anyhow::Context;
 use pgcalm_host::choice::Known;
-use pgcalm_host::process::Process;
 use pgcalm_host::{Failure, HostRoot, choice, instance, process};
 use pgcalm_postgres::{Wanted, is_in_environment, is_lost};
 
@@ -182,7 +181,9 @@ fn by_connection(root: &HostRoot, wanted: Wanted, instances: &[isolate::Instance
             return Ok(Which { elsewhere: !address.is_local(), ..Which::unasked(error) });
         }
     };
-    let instance = instances.iter().find(|instance| is_same(root, instance, &connection)).cloned();
+    let table = process::table(root).unwrap_or_default();
+    let of_port = instances.iter().filter(|instance| instance.port == Some(connection.port));
+    let instance = instance::serving(root, &table, of_port, |instance| instance.pid, connection.backend_pid).cloned();
     Ok(Which {
         elsewhere: instance.is_none() && !address.is_socket(),
         connection: Some(match &instance {
@@ -192,12 +193,6 @@ fn by_connection(root: &HostRoot, wanted: Wanted, instances: &[isolate::Instance
         instance,
         unasked: None,
     })
-}
-
-/// Whether a connection leads to this instance.
-fn is_same(root: &HostRoot, instance: &isolate::Instance, connection: &Connection) -> bool {
-    let is_served = |table: Vec<Process>| instance::serves(root, &table, instance.pid, connection.backend_pid);
-    instance.port == Some(connection.port) && process::table(root).is_ok_and(is_served)
 }
 
 /// Adds what the options and pg_calm know of the data's disk; an option wins, then the tighter of the others.

@@ -263,6 +263,20 @@ pub fn serves(root: &HostRoot, table: &[Process], postmaster: i32, backend: i32)
     table.iter().any(|process| process.parent == postmaster && own_pid(root, process.pid) == Some(backend))
 }
 
+/// The only one of `servers` that [`serves`] a session. Each container has process ids of its own: of two servers that have
+/// this one nobody knows whose the session is.
+pub fn serving<T>(
+    root: &HostRoot,
+    table: &[Process],
+    servers: impl IntoIterator<Item = T>,
+    postmaster: impl Fn(&T) -> i32,
+    backend: i32,
+) -> Option<T> {
+    let mut serving = servers.into_iter().filter(|server| serves(root, table, postmaster(server), backend));
+    let first = serving.next()?;
+    serving.all(|other| postmaster(&other) == postmaster(&first)).then_some(first)
+}
+
 /// By its name and `-D`, or by the titles of its children: a server may be told its data directory by PGDATA.
 fn looks_like_server(root: &HostRoot, table: &[Process], pid: i32) -> bool {
     let line_of = |pid| process::command_line(root, pid).unwrap_or_default();
@@ -341,6 +355,28 @@ mod tests {
                 ("log", "/var/log/pg.log", "/"),
             ]
         );
+    }
+
+    #[test]
+    fn of_two_containers_with_one_process_id_neither_serves() {
+        let root = FakeHost::default();
+        let put = |pid: i32, parent: i32, own: i32| {
+            let stat = format!("{pid} (postgres) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0\n");
+            root.put(format!("proc/{pid}/stat"), &stat);
+            root.put(format!("proc/{pid}/status"), &format!("Name:\tpostgres\nNSpid:\t{pid}\t{own}\n"));
+        };
+        let of = |servers: &[i32]| {
+            let table = process::table(&root).unwrap();
+            serving(&root, &table, servers.iter().copied(), |pid| *pid, 30)
+        };
+        for (pid, parent, own) in [(70, 1, 1), (72, 70, 30), (80, 1, 1), (82, 80, 31)] {
+            put(pid, parent, own);
+        }
+        assert_eq!((of(&[70, 80]), of(&[80, 70]), of(&[80])), (Some(70), Some(70), None));
+        put(82, 80, 30);
+        assert_eq!((of(&[70, 80]), of(&[80, 70])), (None, None));
+        // One that is found in two places is one.
+        assert_eq!(of(&[70, 70]), Some(70));
     }
 
     #[test]

@@ -115,11 +115,10 @@ fn look(root: &HostRoot, all: bool, known: &[Known], listeners: &mut Listeners) 
     if !all {
         let located = known.iter().filter_map(|known| {
             let facts = known.facts.as_ref()?;
-            let mut instances = found.servers.iter().filter_map(|server| server.instance.as_ref());
-            let serves = |instance: &&HostInstance| {
-                known.local && instance::serves(root, &found.table, instance.postmaster.pid, facts.backend_pid)
-            };
-            let host = instances.find(serves).cloned();
+            let of_host = found.servers.iter().filter(|_| known.local);
+            let instances = of_host.filter_map(|server| server.instance.as_ref());
+            let postmaster = |instance: &&HostInstance| instance.postmaster.pid;
+            let host = instance::serving(root, &found.table, instances, postmaster, facts.backend_pid).cloned();
             Some((known.key.clone(), Located::of(root, &known.key, host, Some(facts).filter(|_| known.local), true)))
         });
         return Ok(Look { hidden: 0, new: Vec::new(), located: located.collect() });

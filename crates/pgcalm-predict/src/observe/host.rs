@@ -68,7 +68,7 @@ pub(super) fn instance(root: &HostRoot, client: &mut Client) -> anyhow::Result<O
     let backend = client.query_one("SELECT pg_backend_pid()", &[])?.get::<_, i32>(0);
     let table = process::table(root)?;
     let found = instance::find(root, &table)?.instances;
-    Ok(found.into_iter().find(|instance| instance::serves(root, &table, instance.postmaster.pid, backend)))
+    Ok(instance::serving(root, &table, found, |instance| instance.postmaster.pid, backend))
 }
 
 fn below(instance: &Instance, role: Role) -> Option<&BlockDevice> {
