@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -94,7 +94,9 @@ pub fn restore(
         volume,
         tell,
     });
-    let reader = Reader { turns: &turns, data, saved: &saved, worth, limit: options.limit, room: &room, stop, started };
+    let device = device(data.metadata());
+    let limit = options.limit;
+    let reader = Reader { turns: &turns, data, device, saved: &saved, worth, limit, room: &room, stop, started };
     thread::scope(|scope| {
         let readers: Vec<_> = (0..pace::READERS).map(|_| scope.spawn(|| reader.run())).collect();
         readers.into_iter().try_for_each(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?)
@@ -126,6 +128,8 @@ struct Turns<'a> {
 struct Reader<'a, 't> {
     turns: &'a Mutex<Turns<'t>>,
     data: &'a Path,
+    /// That it is on.
+    device: Option<u64>,
     saved: &'a Saved,
     worth: u64,
     limit: Option<u64>,
@@ -187,7 +191,8 @@ impl<'t> Reader<'_, 't> {
                 }
             };
             let cost = (blocks.cold == extent.length).then(|| pace::cost(read, self.worth) * beside as f64);
-            self.done(before.elapsed(), &blocks, cost)?;
+            let elsewhere = device(file.metadata()) != self.device;
+            self.done(before.elapsed(), &blocks, cost, elsewhere)?;
         }
         Ok(())
     }
@@ -256,11 +261,12 @@ impl<'t> Reader<'_, 't> {
         turns.report.read_error.get_or_insert(why);
     }
 
-    fn done(&self, took: Duration, blocks: &Blocks, cost: Option<f64>) -> anyhow::Result<()> {
+    fn done(&self, took: Duration, blocks: &Blocks, cost: Option<f64>, elsewhere: bool) -> anyhow::Result<()> {
         let mut turns = self.turns();
         let turns = &mut *turns;
         turns.reading -= 1;
         turns.step.add(took, blocks.cold, pace::charge(blocks.cold, blocks.operations, self.worth), cost);
+        turns.step.elsewhere |= elsewhere;
         if turns.step.begin.elapsed() >= STEP {
             let seen = turns.step.end(&mut turns.volume);
             turns.pace.step(&seen);
@@ -291,6 +297,11 @@ fn open_file(path: &Path) -> io::Result<Option<File>> {
     // Else the kernel would read on beyond what is asked for.
     rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
     Ok(Some(file))
+}
+
+/// As the kernel numbers it; none if that can't be told.
+fn device(metadata: io::Result<std::fs::Metadata>) -> Option<u64> {
+    metadata.ok().map(|metadata| metadata.dev())
 }
 
 /// What the files have now; 0 of one that is gone. Tells how they have changed.
@@ -378,11 +389,13 @@ struct Step {
     /// Of reads that the page cache had no part of.
     time: Duration,
     cost: f64,
+    /// Whether something was read from another device than the data directory's, as of a tablespace.
+    elsewhere: bool,
 }
 
 impl Step {
     fn new(begin: Instant) -> Self {
-        Self { begin, bytes: 0, charged: 0.0, time: Duration::ZERO, cost: 0.0 }
+        Self { begin, bytes: 0, charged: 0.0, time: Duration::ZERO, cost: 0.0, elsewhere: false }
     }
 
     fn add(&mut self, took: Duration, bytes: u64, charged: f64, cost: Option<f64>) {
@@ -402,7 +415,7 @@ impl Step {
         Seen {
             bytes: step.charged / seconds,
             latency: (step.cost > 0.0).then(|| step.time.as_secs_f64() / step.cost),
-            others: volume.others(step.bytes, seconds),
+            others: volume.others(step.bytes, step.elsewhere, seconds),
         }
     }
 }

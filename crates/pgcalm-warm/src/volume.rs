@@ -36,11 +36,13 @@ impl Volume {
         block_device::counts(&self.root, name, &stat).is_ok().then_some(stat)
     }
 
-    /// What others did since the last call, `seconds` ago, in which we read `own` bytes.
-    pub fn others(&mut self, own: u64, seconds: f64) -> Option<Others> {
+    /// What others did since the last call, `seconds` ago, in which we read `own` bytes; none if we read `elsewhere`: nothing is
+    /// known of whom that disturbs.
+    pub fn others(&mut self, own: u64, elsewhere: bool, seconds: f64) -> Option<Others> {
         let now = self.read();
         let then = std::mem::replace(&mut self.last, now)?;
-        Some(others(&then, &now?, own, seconds))
+        let now = now.filter(|_| !elsewhere)?;
+        Some(others(&then, &now, own, seconds))
     }
 }
 
@@ -92,6 +94,19 @@ mod tests {
         let disk = Disk { name: "sda".to_string(), number: "8:0".to_string() };
         let device = BlockDevice { name: "sda1".to_string(), number: "8:1".to_string(), disk, slaves: Vec::new() };
         assert_eq!(caps(&root, &device), Caps { operations: Some(900.0), bytes: None });
+    }
+
+    /// An idle disk says nothing of the one that a tablespace is on.
+    #[test]
+    fn of_another_volume_nothing_is_known() {
+        let root = FakeHost::default();
+        root.put("sys/block/sda/stat", "10 0 80 0 9 0 8000 0 0 0 0\n");
+        let disk = Ok("sda".to_string());
+        let mut volume = Volume { root: HostRoot::clone(&root), disk, caps: Caps::default(), last: None };
+        assert_eq!(volume.others(0, false, 1.0), None);
+        assert_eq!(volume.others(0, false, 1.0), Some(Others::default()));
+        assert_eq!(volume.others(1 << 20, true, 1.0), None);
+        assert_eq!(volume.others(0, false, 1.0), Some(Others::default()));
     }
 
     #[test]
