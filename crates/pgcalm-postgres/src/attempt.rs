@@ -131,16 +131,28 @@ impl Address {
             _ => None,
         };
         let owner = owner.filter(|owner| is_root && owner.uid != 0);
+        let longest = self.connect_timeout.filter(|_| self.gives_up);
+        let addresses = match (&proof, &host.place) {
+            (Proof::Port(..), _) => Vec::new(),
+            (_, Place::Tcp { name, address: None }) => addresses(name, host.port, longest)?,
+            _ => Vec::new(),
+        };
         let connect = |owner| {
-            let attempt = Attempt {
-                config: config.clone(),
-                connector: tls.connector.clone(),
-                owner,
-                proof: proof.clone(),
-                target,
-                session: self.session,
-            };
-            attempt.run(self.connect_timeout.filter(|_| self.gives_up))
+            first_of(&addresses, |address| {
+                let mut config = config.clone();
+                if let Some(address) = address {
+                    config.hostaddr(address);
+                }
+                let attempt = Attempt {
+                    config,
+                    connector: tls.connector.clone(),
+                    owner,
+                    proof: proof.clone(),
+                    target,
+                    session: self.session,
+                };
+                in_thread(longest, move || attempt.connect())
+            })
         };
         let Some(owner) = owner else { return connect(None) };
         let is_owners = !self.user_is_given || owner.name().is_none_or(|name| name == self.user);
@@ -209,37 +221,66 @@ fn place_at(config: &mut Config, directory: &Path) {
     config.host_path(directory);
 }
 
-impl Attempt {
-    /// Connects in a thread of its own: that may take on another user, and be left alone if the server doesn't answer.
-    fn run(self, longest: Option<Duration>) -> Result<Client, Failure> {
-        let (sender, receiver) = mpsc::channel();
-        thread::Builder::new()
-            .name("pgcalm connect".to_string())
-            .spawn(move || {
-                // Nobody waits any more for one that was given up: it ends.
-                let _ = sender.send(self.connect());
-            })
-            .map_err(Failure::Thread)?;
-        let started = Instant::now();
-        loop {
-            match receiver.recv_timeout(LOOK) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => {
-                    let ended = io::Error::other("the connecting thread ended");
-                    return Err(Failure::Thread(ended));
-                }
-                Err(RecvTimeoutError::Timeout) if stop::is_asked_for() => {
-                    return Err(Failure::Interrupted);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some(longest) = longest.filter(|longest| started.elapsed() >= *longest) {
-                        return Err(Failure::Silent(longest));
-                    }
+/// All that a name stands for; none where it stands for nothing, which the library says.
+fn addresses(name: &str, port: u16, longest: Option<Duration>) -> Result<Vec<IpAddr>, Failure> {
+    let name = name.to_string();
+    in_thread(longest, move || {
+        let found = (name.as_str(), port).to_socket_addrs();
+        Ok(found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default())
+    })
+}
+
+/// The session of the first address that gives one; else why the last does not. Without addresses the library finds some.
+///
+/// Each has the time of a host, as with libpq: the library's own attempts at the addresses of a name have it together.
+fn first_of<T>(
+    addresses: &[IpAddr],
+    mut connect: impl FnMut(Option<IpAddr>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let Some((last, others)) = addresses.split_last() else { return connect(None) };
+    for address in others {
+        match connect(Some(*address)) {
+            Err(Failure::Connect(_) | Failure::Silent(_)) => {}
+            ended => return ended,
+        }
+    }
+    connect(Some(*last))
+}
+
+/// Works in a thread of its own: that may take on another user, and be left alone if nobody answers.
+fn in_thread<T: Send + 'static>(
+    longest: Option<Duration>,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new()
+        .name("pgcalm connect".to_string())
+        .spawn(move || {
+            // Nobody waits any more for one that was given up: it ends.
+            let _ = sender.send(work());
+        })
+        .map_err(Failure::Thread)?;
+    let started = Instant::now();
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Disconnected) => {
+                let ended = io::Error::other("the connecting thread ended");
+                return Err(Failure::Thread(ended));
+            }
+            Err(RecvTimeoutError::Timeout) if stop::is_asked_for() => {
+                return Err(Failure::Interrupted);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(longest) = longest.filter(|longest| started.elapsed() >= *longest) {
+                    return Err(Failure::Silent(longest));
                 }
             }
         }
     }
+}
 
+impl Attempt {
     fn connect(self) -> Result<Client, Failure> {
         self.proof.before()?;
         if let Some(owner) = self.owner {
@@ -302,5 +343,42 @@ fn check_target(client: &mut Client, target: Target) -> Result<(), Failure> {
         Target::Primary if is_standby => Err(Failure::Target("it is a standby")),
         Target::Standby if !is_standby => Err(Failure::Target("it is no standby")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name with an address that nobody answers at, as of a host that is down, leads on to the other.
+    #[test]
+    fn each_address_of_a_name_is_tried() {
+        let all: Vec<IpAddr> = ["192.0.2.1", "192.0.2.2"].iter().map(|address| address.parse().unwrap()).collect();
+        let tried = |first: fn() -> Failure| {
+            let mut tried = Vec::new();
+            let result = first_of(&all, |address| {
+                tried.extend(address);
+                if address == Some(all[0]) { Err(first()) } else { Ok(()) }
+            });
+            (tried.len(), result.is_ok())
+        };
+        assert_eq!(tried(|| Failure::Silent(Duration::ZERO)), (2, true));
+        // It is the server that is asked for, or the user wants no more.
+        assert_eq!(tried(|| Failure::Target("it is a standby")), (1, false));
+        assert_eq!(tried(|| Failure::Interrupted), (1, false));
+        assert!(first_of(&[], |address| if address.is_none() { Ok(()) } else { Err(Failure::Interrupted) }).is_ok());
+    }
+
+    /// The time is that of an address, and begins anew with each.
+    #[test]
+    fn who_does_not_answer_is_given_up() {
+        let (_keep, never) = mpsc::channel::<()>();
+        let waits = in_thread(Some(Duration::from_millis(1)), move || {
+            let _ = never.recv();
+            Ok(())
+        });
+        assert!(matches!(waits, Err(Failure::Silent(_))));
+        let name = addresses("127.0.0.1", 5432, None).unwrap();
+        assert_eq!(name, ["127.0.0.1".parse::<IpAddr>().unwrap()]);
     }
 }
