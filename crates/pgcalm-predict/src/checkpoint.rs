@@ -24,6 +24,7 @@ mod tests {
             max_wal_bytes: 3 << 30,
             full_page_writes: true,
             bridge: true,
+            page_bytes: 8192,
         };
         assert_eq!(interval(&settings, 0.0), 300.0);
         // 2 GiB at 20 MiB per second.

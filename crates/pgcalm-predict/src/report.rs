@@ -1,6 +1,6 @@
 //! What pg_calm would gain on a server, as data: the document of `pgcalm predict --json`.
 //!
-//! Units are in the field names: `_s` seconds, `_mib` MiB (2^20 bytes). A page is PostgreSQL's block of 8 KiB. How the figures
+//! Units are in the field names: `_s` seconds, `_mib` MiB (2^20 bytes). A page is a block of the server's. How the figures
 //! are computed is told in the `model` module.
 
 pub mod text;
@@ -102,6 +102,13 @@ pub struct Settings {
     pub full_page_writes: bool,
     /// `pg_calm.bridge`.
     pub bridge: bool,
+    /// `block_size`: bytes of a page.
+    #[serde(default = "usual_page")]
+    pub page_bytes: u64,
+}
+
+fn usual_page() -> u64 {
+    8192
 }
 
 /// The device below the data directory.

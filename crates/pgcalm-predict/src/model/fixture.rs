@@ -20,6 +20,7 @@ pub(crate) fn observation() -> Observation {
             max_wal_bytes: 1 << 40,
             full_page_writes: true,
             bridge: true,
+            page_bytes: 8192,
         },
         device: Device {
             name: "vdb".into(),

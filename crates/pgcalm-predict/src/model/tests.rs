@@ -62,6 +62,18 @@ fn stock_takes_what_the_device_completed_less_wal_and_what_others_write() {
     assert_eq!(use_of::stock(&observation), (Use { operations: 500.0, bytes: 4_096_000.0 }, Use::default()));
 }
 
+/// As of a server that was built with `--with-blocksize=32`.
+#[test]
+fn pages_are_as_large_as_the_servers() {
+    let mut observation = observation();
+    observation.settings.page_bytes = 32_768;
+    observation.device.counted = false;
+    assert_eq!(use_of::stock(&observation).0, Use { operations: 500.0, bytes: 500.0 * 32_768.0 });
+    observation.device.counted = true;
+    observation.device.mib_per_s = 12.0;
+    assert_eq!(use_of::stock(&observation).1.bytes, 0.0, "what the server wrote is no other's");
+}
+
 #[test]
 fn reads_take_from_what_the_volume_sustains_where_they_count() {
     let mut observation = observation();

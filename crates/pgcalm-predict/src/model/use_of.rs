@@ -4,9 +4,6 @@ use std::ops::Add;
 
 use crate::report::Observation;
 
-/// Bytes of a page.
-const PAGE: f64 = 8192.0;
-
 const MIB: f64 = 1_048_576.0;
 
 /// Operations, as the device counts them, and bytes, each per second.
@@ -29,7 +26,7 @@ impl Add for Use {
 /// can't be seen it is taken to be that.
 pub(super) fn stock(observation: &Observation) -> (Use, Use) {
     let pages = observation.pages_per_s();
-    let most = Use { operations: pages, bytes: pages * PAGE };
+    let most = Use { operations: pages, bytes: pages * observation.settings.page_bytes as f64 };
     let device = &observation.device;
     if !device.counted {
         return (most, Use::default());

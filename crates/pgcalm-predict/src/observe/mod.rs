@@ -104,7 +104,7 @@ pub fn observe(
     Counters::read(root, instance.as_ref()).tell(&counters, seconds, &mut device);
     if let Some(Reads::PerSecond(reads)) = options.reads {
         device.reads_per_s = reads;
-        device.read_mib_per_s = reads * 8192.0 / f64::from(1 << 20);
+        device.read_mib_per_s = reads * settings.page_bytes as f64 / f64::from(1 << 20);
     }
     if has_wal {
         device.wal_writes_per_s = written.wal_writes / seconds;

@@ -26,7 +26,7 @@ pub fn connect_to(root: &HostRoot, wanted: Wanted) -> anyhow::Result<Client> {
 }
 
 /// What is looked at of the server's settings.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "checkpoint_timeout",
     "checkpoint_completion_target",
     "max_wal_size",
@@ -35,6 +35,7 @@ const SETTINGS: [&str; 8] = [
     "pg_calm.iops",
     "pg_calm.bandwidth",
     "pg_calm.bridge",
+    "block_size",
 ];
 
 /// Reads them.
@@ -52,6 +53,7 @@ pub(super) fn shown_settings(settings: &pgcalm_postgres::Settings) -> Settings {
         max_wal_bytes: number("max_wal_size") as u64,
         full_page_writes: on("full_page_writes"),
         bridge: on("pg_calm.bridge"),
+        page_bytes: number("block_size") as u64,
     }
 }
 

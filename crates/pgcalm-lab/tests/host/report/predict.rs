@@ -35,6 +35,7 @@ fn prediction(helps: Option<bool>) -> Prediction {
                 max_wal_bytes: 1 << 30,
                 full_page_writes: true,
                 bridge: true,
+                page_bytes: 8192,
             },
             device: Device {
                 name: "vdb".into(),
