@@ -7,7 +7,7 @@ pub mod text;
 
 use serde::{Deserialize, Serialize};
 
-/// [`Device::caps_source`] of caps that were given by options.
+/// [`Device::caps_source`] of caps that were given by options, with which it begins where others count, too.
 pub(crate) const OPTIONS: &str = "options";
 
 /// The same of caps that there may be: the reason follows.

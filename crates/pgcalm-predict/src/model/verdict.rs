@@ -107,7 +107,7 @@ pub(super) fn cautions(observation: &Observation) -> Vec<String> {
                 .to_string(),
         );
     }
-    if observation.shadow.is_some() && observation.device.caps_source == OPTIONS {
+    if observation.shadow.is_some() && observation.device.caps_source.starts_with(OPTIONS) {
         cautions.push(
             "pg_calm has counted with the limits that it knows, which decide what it merges; set pg_calm.iops and \
              pg_calm.bandwidth if they are not those of the options"

@@ -41,14 +41,16 @@ pub struct Options {
 impl Options {
     /// Puts what is given in the place of what was found.
     fn limit(&self, device: &mut Device) {
-        if let Some(write_iops) = self.write_iops {
-            device.write_iops = write_iops;
-            device.caps_source = OPTIONS.to_string();
+        let shared_stay = self.reads.is_none() && (device.all_iops.is_some() || device.all_bytes_per_s.is_some());
+        let stays = shared_stay
+            || (self.write_iops.is_none() && device.write_iops.is_some())
+            || (self.write_bytes_per_s.is_none() && device.write_bytes_per_s.is_some());
+        if self.write_iops.is_some() || self.write_bytes_per_s.is_some() {
+            device.caps_source =
+                if stays { format!("{OPTIONS} and {}", device.caps_source) } else { OPTIONS.to_string() };
         }
-        if let Some(bytes) = self.write_bytes_per_s {
-            device.write_bytes_per_s = bytes;
-            device.caps_source = OPTIONS.to_string();
-        }
+        device.write_iops = self.write_iops.unwrap_or(device.write_iops);
+        device.write_bytes_per_s = self.write_bytes_per_s.unwrap_or(device.write_bytes_per_s);
         if self.reads.is_some() {
             device.all_iops = self.all_iops.or(device.write_iops);
             device.all_bytes_per_s = self.all_bytes_per_s.or(device.write_bytes_per_s);
@@ -153,5 +155,30 @@ mod tests {
             assert_eq!((device.write_iops, device.all_iops), (Some(write_iops), Some(3000.0)));
             assert_eq!(device.all_bytes_per_s, device.write_bytes_per_s);
         }
+    }
+
+    /// `--write-iops` beside `pg_calm.iops`, which reads and writes share all the same.
+    #[test]
+    fn what_the_options_leave_of_what_was_found_is_told_beside_them() {
+        let source = |options: Options, all_iops| {
+            let found = Device {
+                write_bytes_per_s: None,
+                all_iops,
+                caps_source: "settings".to_string(),
+                ..crate::model::fixture::observation().device
+            };
+            let mut device = found.clone();
+            options.limit(&mut device);
+            assert_eq!(device.write_iops, options.write_iops.unwrap_or(found.write_iops));
+            device.caps_source
+        };
+        let writes = || Options { write_iops: Some(Some(1000.0)), ..Options::default() };
+        assert_eq!(source(Options::default(), None), "settings");
+        assert_eq!(source(writes(), None), OPTIONS);
+        assert_eq!(source(writes(), Some(3000.0)), "options and settings");
+        let bytes = Options { write_bytes_per_s: Some(None), ..Options::default() };
+        assert_eq!(source(bytes, None), "options and settings");
+        let all = Options { all_iops: Some(3000.0), reads: Some(Reads::Seen), ..writes() };
+        assert_eq!(source(all, Some(9000.0)), OPTIONS);
     }
 }
