@@ -146,7 +146,8 @@ fn state(client: &mut Client, server: &Server) -> anyhow::Result<Reading> {
          (w.checkpoint_write_ms + w.checkpoint_sync_ms) / 1000 / nullif(w.checkpoints_done, 0), \
          l.wal_buffers_full, {oldest_segment}, \
          (SELECT count(*) FROM pg_stat_activity WHERE lower(wait_event) IN ({waits}))::int8, \
-         (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter') \
+         (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'), \
+         (w.checkpoint_write_ms + w.checkpoint_sync_ms) / 1000, w.checkpoints_done \
          FROM pg_control_system() s, pg_control_checkpoint() c, {writes} w, {wal} l"
     );
     let row = client.query_one(&statement, &[]).map_err(query("the last checkpoint"))?;
@@ -156,6 +157,8 @@ fn state(client: &mut Client, server: &Server) -> anyhow::Result<Reading> {
         redo_lsn: row.get::<_, PgLsn>(2).into(),
         checkpoint_age_s: row.get::<_, f64>(3).max(0.0),
         checkpoint_duration_s: row.get(4),
+        checkpoints_s: row.get(9),
+        checkpoints: row.get(10),
         buffers_full: row.get(5),
         oldest_segment: row.get(6),
         waiting_processes: u32::try_from(row.get::<_, i64>(7)).ok(),

@@ -41,6 +41,8 @@ pub struct History {
     marks: VecDeque<(f64, Lsn)>,
     seen: BTreeMap<Key, Seen>,
     observations: BTreeMap<Key, VecDeque<Observation>>,
+    /// How long the last checkpoint took whose end was seen, s.
+    checkpoint_s: Option<f64>,
 }
 
 /// A standby when it was last connected.
@@ -59,6 +61,7 @@ impl History {
         }) {
             *self = Self::default();
         }
+        self.checkpoint_s = self.ended_checkpoint(&reading).or(self.checkpoint_s);
         self.marks.push_back((reading.time, reading.flush_lsn));
         if self.marks.len() > MARKS {
             self.marks.pop_front();
@@ -82,6 +85,15 @@ impl History {
             self.readings.pop_front();
         }
         sample
+    }
+
+    /// How long checkpoints took that have ended since the last reading, each, s.
+    fn ended_checkpoint(&self, reading: &Reading) -> Option<f64> {
+        let previous = self.previous()?;
+        let seconds = reading.checkpoints_s - previous.checkpoints_s;
+        // Of one that began before, the end alone is new.
+        let done = (reading.checkpoints - previous.checkpoints).max(1);
+        (seconds > 0.0).then(|| seconds / done as f64)
     }
 
     fn previous(&self) -> Option<&Reading> {
@@ -181,7 +193,9 @@ impl History {
             checkpoint_age_s: reading.checkpoint_age_s,
             timeout_s: reading.settings.checkpoint_timeout_s,
             trigger_bytes: reading.settings.trigger_bytes(),
-            duration_s: reading.checkpoint_duration_s.unwrap_or(0.0),
+            // The mean is of all loads since statistics were reset, and before PostgreSQL 17 a server that was a standby has counted
+            // each restartpoint that it put off, too.
+            duration_s: self.checkpoint_s.or(reading.checkpoint_duration_s).unwrap_or(0.0),
             segment_bytes: reading.settings.segment_bytes,
         })
     }

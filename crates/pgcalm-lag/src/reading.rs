@@ -25,6 +25,10 @@ pub struct Reading {
     pub checkpoint_age_s: f64,
     /// Mean duration of checkpoints, s.
     pub checkpoint_duration_s: Option<f64>,
+    /// Duration of all checkpoints together, s; one is added when it ends.
+    pub checkpoints_s: f64,
+    /// Their number; before PostgreSQL 18 one is added when it begins.
+    pub checkpoints: i64,
     /// `wal_buffers_full` of `pg_stat_wal`.
     pub buffers_full: i64,
     /// Processes that wait for WAL to be written or synced.

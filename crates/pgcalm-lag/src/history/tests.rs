@@ -276,6 +276,24 @@ fn an_idle_slot_is_lost_by_time() {
     assert_eq!(lost_in(100.0, Some(100)), None);
 }
 
+/// Of a server that was promoted: it has counted restartpoints that it never made.
+#[test]
+fn the_next_checkpoint_takes_as_long_as_the_last_and_not_as_the_mean() {
+    let mut history = History::default();
+    let mut ends_in = |second: u64, checkpoints_s: f64, checkpoints: i64| {
+        let reading = reading(second as f64, second * 8 * MIB);
+        history.add(Reading { checkpoints_s, checkpoints, ..reading }).checkpoint.next_end_s
+    };
+    ends_in(0, 100.0, 9000);
+    // 520 MiB at 8 MiB/s, and 10 s by the mean.
+    assert_eq!(ends_in(1, 100.0, 9000), Some(75.0));
+    assert_eq!(ends_in(2, 130.0, 9000), Some(94.0));
+    assert_eq!(ends_in(3, 130.0, 9001), Some(93.0));
+    assert_eq!(ends_in(4, 170.0, 9003), Some(82.0));
+    // Statistics were reset.
+    assert_eq!(ends_in(5, 0.0, 0), Some(81.0));
+}
+
 #[test]
 fn anothers_slot_keeps_wal_for_a_standby_without_one() {
     let foreseen = |slot: SlotReading| {
