@@ -289,7 +289,11 @@ fn a_purge_takes_what_the_units_have_written_and_nothing_else() {
         let limits = Limits { keep: Duration::from_secs(60), bytes: Limits::LEAST_BYTES };
         // As long as it has the record, all of its files are there.
         let _writer = Writer::open(&kept.join("record"), limits).unwrap();
-        for name in ["warm/7456123456789012345", "warm/7456123456789012345.pgcalm-unfinished.17"].iter().chain(others) {
+        for name in ["", ".rest", ".pgcalm-unfinished.17"].map(|end| format!("warm/7456123456789012345{end}")) {
+            fs::create_dir_all(kept.join("warm")).unwrap();
+            fs::write(kept.join(name), "").unwrap();
+        }
+        for name in others {
             let path = kept.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
