@@ -83,7 +83,8 @@ mod tests {
         );
         assert_eq!(of(&[], &[], &[]), []);
         let kept = [run(1, 2, 3), run(8, 2, 1)];
-        assert_eq!(of(&[0..2], &[(2, hot)], &kept), [run(0, 1, 1), run(1, 1, 3), run(2, 1, hot), run(8, 2, 1)]);
+        let cached = std::slice::from_ref(&(0..2));
+        assert_eq!(of(cached, &[(2, hot)], &kept), [run(0, 1, 1), run(1, 1, 3), run(2, 1, hot), run(8, 2, 1)]);
     }
 
     #[test]
