@@ -74,7 +74,7 @@ fn sigint_in_a_cycle_leaves_the_report_and_neither_stopped_processes_nor_devices
     running.signal(Signal::INT);
     let (status, last) = running.end();
     assert_eq!(status.code(), Some(130), "{last}");
-    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new());
+    assert_eq!(all_leftovers(&dir.0), Vec::<String>::new(), "{last}");
     let report = read(&json);
     assert!(report.interrupted && !report.cycles.is_empty());
 }

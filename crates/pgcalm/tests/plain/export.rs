@@ -355,11 +355,10 @@ fn an_ordinary_user_finds_servers_by_their_sockets() {
         let line = body
             .lines()
             .find(|line| line.starts_with("pgcalm_instance_info{") && line.contains(&format!("version=\"{version}\"")));
-        line.map(|_| body.clone())
+        // What is hidden from that user is named, by the look at the host, which may end after the first answer.
+        line.filter(|_| body.contains("subject=\"devices\"")).map(|_| body.clone())
     });
     assert!(text.ends_with("# EOF\n"));
-    // What is hidden from that user is named.
-    assert!(text.contains("subject=\"devices\""), "{text}");
     assert!(!text.contains(data.to_str().unwrap()), "no path of the server's: {text}");
 
     let (_, head, body) = get(&address, "/metrics", "*/*").unwrap();
