@@ -69,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
         reason: "an fsync fills the queue of the block layer (`blk_mq_get_tag`, block/blk-mq-tag.c), and a volume at its cap works it off in \
                  order",
         cure: "10 ms of the volume's operations. It is gone after a reboot; a udev rule keeps it.",
-        effect: "docs/reference/short-queue.md: with 32 requests instead of 128 the longest transaction of pg_calm 27.0 ms instead of 57.3 \
+        effect: "docs/reference/short-queue.md: with 32 requests instead of 128 the longest transaction of pg_calm 27.0 ms instead of 60.9 \
                  (docs/arena-quick.md, a later build), throughput as before.",
         reversible: true,
         condition: disk::queue_is_long,
