@@ -171,7 +171,7 @@ start_shared_memory(void)
 		memory->shared.figures =
 			(CalmFigures){.caps = {INFINITY, INFINITY, INFINITY, INFINITY, .io_size = 1024 * 1024},
 		                  .given = 1,
-		                  .granted_operations = INFINITY,
+		                  .granted = {INFINITY, INFINITY},
 		                  .flush_rate = INFINITY};
 		memory->shared.device = device_of_data_files();
 		pg_atomic_write_u32(&memory->shared.draining, PAGE_MAP_END);

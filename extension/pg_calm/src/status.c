@@ -88,6 +88,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	CalmCounters *counters = &calm_shared->counters;
 	CalmFigures figures = calm_figures();
 	bool known = figures.caps.source[0] != '\0';
+	uint64 held_from = pg_atomic_read_u64(&calm_shared->hold_from_pages);
+	uint64 held_most = pg_atomic_read_u64(&calm_shared->hold_most_pages);
 	ViewRow row = {0};
 	TupleDesc tupdesc;
 	int32 worker_pid = (int32) pg_atomic_read_u32(&calm_shared->worker_pid);
@@ -105,6 +107,11 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	row_put(&row, known, Int32GetDatum((int32) figures.caps.io_size));
 	row_put(&row, known, CStringGetTextDatum(figures.caps.source));
 	row_put(&row, true, Int32GetDatum((int32) figures.max_gap));
+	row_put(&row, held_most != 0, Float8GetDatum(figures.given));
+	put_rate(&row, figures.granted.operations);
+	put_rate(&row, figures.granted.bytes);
+	row_put(&row, held_most != 0, Int64GetDatum((int64) held_from));
+	row_put(&row, held_most != 0, Int64GetDatum((int64) held_most));
 
 	row_put(&row, true, Int64GetDatum((int64) page_map_unflushed(calm_page_map)));
 	put_count(&row, &calm_shared->in_flight_pages);

@@ -42,6 +42,17 @@ sub update
 	return;
 }
 
+# What the view shows of the controller: the volume gives what was told, as far as anybody has seen;
+# the worker keeps to a part of it; and some pages may wait
+update();
+my $status = status_of($node);
+is($status->{device_given}, 1, 'the volume gives what was told');
+cmp_ok($status->{worker_iops}, '>', 0, 'the worker has a share of its operations');
+cmp_ok($status->{worker_iops}, '<=', 50, 'and no more than all');
+cmp_ok($status->{worker_bandwidth}, '<=', 100 * 1024 * 1024, 'likewise of its bandwidth');
+cmp_ok($status->{held_from_pages}, '>', 0, 'some pages may wait');
+cmp_ok($status->{held_most_pages}, '>', $status->{held_from_pages}, 'and some more, while a checkpoint is held');
+
 # What the checkpointer waits for
 sub waits_for
 {

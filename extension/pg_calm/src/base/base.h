@@ -56,8 +56,8 @@ used_ns(void)
 typedef struct ViewRow
 {
 	int columns;
-	Datum values[32];
-	bool nulls[32];
+	Datum values[40];
+	bool nulls[40];
 } ViewRow;
 
 /* The next column; null if it is not known */

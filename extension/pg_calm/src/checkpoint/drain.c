@@ -120,7 +120,7 @@ pages_not_drained_for(void)
 {
 	CalmFigures figures = calm_figures();
 	DeviceCaps caps = device_part(&figures.caps, figures.given);
-	double pages = Min(figures.granted_operations, Min(caps.write_bytes, caps.all_bytes) / BLCKSZ);
+	double pages = Min(figures.granted.operations, Min(caps.write_bytes, caps.all_bytes) / BLCKSZ);
 
 	if (calm_drain_threshold >= 0)
 		return calm_drain_threshold;

@@ -18,10 +18,7 @@
 
 #include "base/base.h"
 
-/*
- * Caps of the device that holds the data directory.  Rates are per second;
- * infinity where nothing caps.
- */
+/* Caps of the device that holds the data directory, per second; infinity where nothing caps */
 typedef struct DeviceCaps
 {
 	double write_iops;  /* write operations */

@@ -81,10 +81,7 @@ static int (*real_close)(int fd);
 
 static KnownFd known_fds[MAX_KNOWN_FDS]; /* all bytes 0: descriptor 0, of which nothing is known */
 
-/*
- * The name of a temporary relation's file is "tN_N...": relpath.c.  Other
- * files of md.c start with a digit.
- */
+/* A temporary relation's file is "tN_N..." (relpath.c); others of md.c start with a digit */
 static inline bool
 is_tracked_name(const char *path)
 {

@@ -72,14 +72,14 @@ typedef struct CleanerShared
 /* What the worker has found last */
 typedef struct CalmFigures
 {
-	DeviceCaps caps;           /* source is empty until they are known */
-	uint32 max_gap;            /* gaps bridged at present, in blocks */
-	double given;              /* part of caps that the device gives */
-	double granted_operations; /* per second: caps.write_iops or our share of a shared device */
-	double flush_rate;         /* unflushed pages that the device takes per second, scattered as
+	DeviceCaps caps;    /* source is empty until they are known */
+	uint32 max_gap;     /* gaps bridged at present, in blocks */
+	double given;       /* part of caps that the device gives */
+	CalmRates granted;  /* per second, to the worker: what others leave of caps */
+	double flush_rate;  /* unflushed pages that the device takes per second, scattered as
 	                              they are; infinity: not known */
-	double replay_rate;        /* bytes of WAL per second in crash recovery; 0: there was none */
-	char degraded[512];        /* all that the worker does less than mode says, and why; or "" */
+	double replay_rate; /* bytes of WAL per second in crash recovery; 0: there was none */
+	char degraded[512]; /* all that the worker does less than mode says, and why; or "" */
 } CalmFigures;
 
 typedef struct CalmShared
@@ -93,12 +93,8 @@ typedef struct CalmShared
 	pg_atomic_uint32 images;       /* WAL has full-page images of all pages, since its redo point */
 	pg_atomic_uint64 no_images_at; /* position at which it had none last; 0: never seen */
 	pg_atomic_uint32 let_go;       /* the circuit breaker has found that flushing does harm */
-	/*
-	 * From how many unflushed pages a checkpoint's own writes are held, and with how many
-	 * most (worker.c); the latter is 0 where they are not held
-	 */
-	pg_atomic_uint64 hold_from_pages;
-	pg_atomic_uint64 hold_most_pages;
+	pg_atomic_uint64 hold_from_pages;   /* unflushed, beyond which a checkpoint's writes are held */
+	pg_atomic_uint64 hold_most_pages;   /* ... at which they are most; 0: they are not held */
 	pg_atomic_uint64 stop_target_pages; /* unflushed pages up to which the cleaner adds to them */
 	pg_atomic_uint32 other_devices;     /* files on others were written to */
 	pg_atomic_uint32 draining;          /* file that the checkpointer waits for, or PAGE_MAP_END */

@@ -40,8 +40,7 @@ void
 sharing_configure(const DeviceCaps *own)
 {
 	sharing.settings_read = true;
-	sharing.own.operations = own->write_iops;
-	sharing.own.bytes = own->write_bytes;
+	sharing.own = (CalmRates){own->write_iops, own->write_bytes};
 	call();
 }
 

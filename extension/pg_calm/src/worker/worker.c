@@ -97,6 +97,7 @@ worker_exit(int code, Datum argument)
 	/* not known until the next worker has looked */
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->figures.flush_rate = INFINITY;
+	calm_shared->figures.granted = (CalmRates){INFINITY, INFINITY};
 	SpinLockRelease(&calm_shared->lock);
 }
 
@@ -316,7 +317,7 @@ control_flushing(uint64 now_ms)
 	                    holds ? control.full / BLCKSZ + written : visited);
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->figures.caps = own_caps;
-	calm_shared->figures.granted_operations = control.share.write_iops;
+	calm_shared->figures.granted = (CalmRates){control.share.write_iops, control.share.write_bytes};
 	calm_shared->figures.given = control.given;
 	calm_shared->figures.flush_rate = flush_rate;
 	calm_shared->figures.max_gap = flush_policy.max_gap;

@@ -132,9 +132,18 @@ impl ServerSeries {
 
 /// Whether a number of the module is a level; it counts from the start of the server otherwise.
 pub fn is_module_gauge(column: &str) -> bool {
-    const LEVELS: [&str; 2] = ["bridged_gap", "worker_pid"];
+    const LEVELS: [&str; 7] = [
+        "bridged_gap",
+        "device_given",
+        "dirty_buffers",
+        "recovery_seconds",
+        "replay_rate",
+        "stop_seconds",
+        "worker_pid",
+    ];
     // Limits, and pages that are in a state at present.
     LEVELS.contains(&column)
+        || column.starts_with("held_")
         || column.starts_with("unflushed_")
         || column.starts_with("in_flight_")
         || column == "io_size"
