@@ -44,7 +44,7 @@ docs: deps
 
 # What docs/ shows of top, traces and checkpoints, from a real run, into docs/pictures; and how reports and the site look in a
 # browser, light and dark, on a desktop and a phone, into target/pictures/browser. As root, ten minutes, wants the machine for itself
-pictures: deps docs install
+pictures: deps docs build
 	@bench/pictures
 
 # The module alone is built here: cargo test builds its own pgcalm

@@ -10,6 +10,7 @@ use FindBin;
 use lib $FindBin::RealBin;
 
 use CalmTest;
+use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -29,6 +30,7 @@ pg_calm.unflushed_limit = 0
 pg_calm.clean_buffers = 0
 pg_calm.drain_threshold = 1000000
 bgwriter_lru_maxpages = 0
+max_wal_senders = 2
 });
 $node->start;
 scattered_table($node);
@@ -64,11 +66,12 @@ sub waits_for
 # handle of who has asked for it
 sub is_held
 {
+	my ($begin) = @_;
 	my $ended = checkpoints_completed($node);
 	my $held = 0;
 
 	update();
-	my $asked = begin_checkpoint($node);
+	my $asked = $begin ? $begin->() : begin_checkpoint($node);
 	wait_for(
 		sub {
 			$held ||= waits_for() eq 'DataFileFlush';
@@ -111,6 +114,24 @@ $ended = checkpoints_completed($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
 cmp_ok(checkpoints_completed($node), '>=', $ended + 2, 'one that is asked for at once ends that, and does not wait');
 $asked->finish;
+
+# pg_basebackup throws away what it reads
+foreach my $backup (
+	[
+		'pg_basebackup', '--dbname', $node->connstr('postgres'), '--checkpoint=fast',
+		'--target=blackhole', '--wal-method=none'
+	],
+	[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{SELECT pg_backup_start('test', true)} ])
+{
+	my ($out, $err) = ('', '');
+
+	($held, $asked) = is_held(sub { return IPC::Run::start($backup, '>', \$out, '2>', \$err); });
+	ok($held, "a fast checkpoint waits for which $backup->[0] alone waits");
+	$ended = checkpoints_completed($node);
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	cmp_ok(checkpoints_completed($node), '>=', $ended + 2, 'not once somebody else waits for one');
+	ok($asked->finish, 'and the backup goes on');
+}
 
 ($held, $asked) = is_held();
 ok($held, 'a checkpoint waits');

@@ -15,7 +15,8 @@
  *
  * A checkpoint that is held ends later, and where its disk runs full of WAL the server ends.  So
  * once it has been held for as long as it may be drained (drain.c), or WAL asks for the next one, it
- * is held to the device's own rate, as by stock's hints.  None is held that is to be fast.
+ * is held to the device's own rate, as by stock's hints.  None is held that is to be fast
+ * (checkpoint_stats_is_immediate).
  *
  *-------------------------------------------------------------------------
  */

@@ -21,6 +21,8 @@
 #include "access/xlog.h"
 #include "checkpoint.h"
 #include "pgstat.h"
+#include "storage/proc.h"
+#include "utils/backend_status.h"
 
 ReportShared *checkpoint_reports = NULL;
 
@@ -179,11 +181,43 @@ checkpoint_stats_closing(void)
 		(void) observe();
 }
 
-/* Whether the checkpoint under way is to be as fast as possible, or may be */
+/*
+ * Whether base backups alone wait for the checkpoint, by what their sessions run: a CHECKPOINT, and
+ * any command that needs one, wait in theirs.  A look, without locks: it may be an instant late.
+ * The function that tells what a session runs allocates nothing and raises no error
+ * (backend_status.c); without track_activities it does not tell.
+ */
+static bool
+only_backups_wait(void)
+{
+	bool found = false;
+
+	for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+	{
+		const volatile PGPROC *proc = &ProcGlobal->allProcs[i];
+		uint32 event = proc->wait_event_info;
+		char query[1024];
+
+		if (event != WAIT_EVENT_CHECKPOINT_START && event != WAIT_EVENT_CHECKPOINT_DONE)
+			continue;
+		if (pgstat_get_crashed_backend_activity(proc->pid, query, sizeof(query)) == NULL ||
+		    (strstr(query, "BASE_BACKUP") == NULL && strstr(query, "pg_backup_start(") == NULL))
+			return false;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * Whether the checkpoint under way is to be as fast as possible, or may be.  One for base backups
+ * is in no hurry: they read all files after it, for much longer.
+ */
 bool
 checkpoint_stats_is_immediate(void)
 {
-	return current.status != REPORT_RUNNING || current.immediate;
+	return current.status != REPORT_RUNNING ||
+	       (current.immediate &&
+	        (strcmp(current.reason, "requested") != 0 || !only_backups_wait()));
 }
 
 void
