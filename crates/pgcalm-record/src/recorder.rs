@@ -199,9 +199,10 @@ fn tell_missing(host: &Host, told: &mut String, say: fn(&str)) {
             continue;
         }
         told.push_str(&key);
-        let server = server.map_or(String::new(), |server| format!("instance {server}: "));
+        let server = server.map_or("the host".to_string(), |server| format!("instance {server}"));
         let remedy = missing.remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
-        say(&format!("pgcalm record: {server}not recorded: {}: {}{remedy}", missing.subject.name(), missing.reason));
+        let what = missing.subject.name();
+        say(&format!("pgcalm record: {server} is recorded, but without {what}: {}{remedy}", missing.reason));
     }
 }
 

@@ -1,4 +1,4 @@
-use pgcalm_monitor::model::{Activity, Connections, Identity, Instance, Rates, Wait, WaitCause};
+use pgcalm_monitor::model::{Activity, Connections, Identity, Instance, Missing, Rates, Subject, Wait, WaitCause};
 
 use super::*;
 use crate::incident::Cause;
@@ -157,6 +157,30 @@ fn what_was_lost_while_a_write_hung_or_at_the_end_is_told() {
     ended(ring);
     let said = std::mem::take(&mut *SAID.lock().unwrap());
     assert!(said.len() == 1 && said[0].contains("is lost"), "{said:?}");
+}
+
+/// It once read as if the whole instance was left out.
+#[test]
+fn what_is_missing_of_an_instance_is_told_once_and_that_the_rest_is_recorded() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let missing = |subject, remedy: Option<&str>| Missing {
+        subject,
+        reason: "why".to_string(),
+        remedy: remedy.map(str::to_string),
+    };
+    let mut host = host(NOW, 100.0);
+    host.missing = vec![missing(Subject::Memory, None)];
+    host.instances[0].missing = vec![missing(Subject::Module, Some("load it"))];
+    let mut told = String::new();
+    for _ in 0..2 {
+        tell_missing(&host, &mut told, |line| SAID.lock().unwrap().push(line.to_string()));
+    }
+    let said = SAID.lock().unwrap();
+    let lines = [
+        "pgcalm record: the host is recorded, but without memory: why",
+        "pgcalm record: instance 5432 is recorded, but without module: why; load it",
+    ];
+    assert_eq!(*said, lines);
 }
 
 #[test]
