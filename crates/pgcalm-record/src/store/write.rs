@@ -116,7 +116,8 @@ impl Writer {
         // A disk that is full or fails may get better: the service tries again.
         let other = |error: std::io::Error| match error.kind() {
             NotFound | PermissionDenied | AlreadyExists | NotADirectory | ReadOnlyFilesystem => {
-                let way_out = "name a directory that this user may write to";
+                let sudo = if error.kind() == PermissionDenied { ", or run it with sudo" } else { "" };
+                let way_out = format!("name a directory that this user may write to{sudo}");
                 Failure::Usage(format!("--dir {}: {error}; {way_out}", directory.display())).into()
             }
             _ => anyhow!("{}: {error}", directory.display()),

@@ -70,10 +70,15 @@ fn what_can_not_be_shown_is_one_line_with_the_way_out() {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let program = directory.path().parent().unwrap().join(format!("pgcalm-record-{}", std::process::id()));
     fs::copy(PGCALM, &program).unwrap();
-    let mut command = Command::new(&program);
-    let said = programs::refused(command.args(["incidents", "--dir", dir]).uid(65_534).gid(65_534).current_dir("/"), 3);
+    let said = |arguments: &[&str], code| {
+        let mut command = Command::new(&program);
+        programs::refused(command.args(arguments).args(["--dir", dir]).uid(65_534).gid(65_534).current_dir("/"), code)
+    };
+    let read = said(&["incidents"], 3);
+    let written = said(&["record", "--same-device"], 2);
     fs::remove_file(&program).unwrap();
-    assert!(said.contains("may not be read by this user"), "{said}");
+    assert!(read.contains("may not be read by this user"), "{read}");
+    assert!(written.contains("Permission denied") && written.contains("or run it with sudo"), "{written}");
 }
 
 #[test]
