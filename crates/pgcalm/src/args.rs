@@ -55,6 +55,9 @@ In postgresql.conf:
   restore_command = 'pgcalm wal-restore --archive /mnt/archive/wal %f %p'";
 
 /// Reproduces, measures and traces I/O stalls of PostgreSQL on capped volumes, and keeps instances on one host apart.
+///
+/// Without a command it says in three sentences whether a server of this host stalls now, what stalled in the last day, and what
+/// to do first. Root sees most.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
 pub(crate) struct Cli {

@@ -300,6 +300,12 @@ fn help_documents_the_exit_codes() {
 }
 
 #[test]
+fn help_says_what_it_does_without_a_command() {
+    let text = String::from_utf8(pgcalm(&["--help"]).stdout).unwrap();
+    assert!(text.contains("Without a command it says"), "{text}");
+}
+
+#[test]
 fn the_list_names_scenarios_and_contestants() {
     let output = pgcalm(&["lab", "list"]);
     assert_eq!(output.status.code(), Some(0));

@@ -218,9 +218,14 @@ fn every_verb_has_a_man_page_and_completions() {
     assert_eq!(pages, expected);
     for page in &pages {
         let text = fs::read_to_string(man.join(format!("{page}.1"))).unwrap();
-        assert!(text.contains("Example: "), "{page}");
-        assert!(text.contains("Exit codes:"), "{page}");
+        assert!(text.contains("\n.SH EXAMPLES\n\\fB"), "{page}");
+        assert!(text.contains("\n.SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\n"), "{page}");
+        assert!(!text.contains("EXTRA") && text.matches(".ie ").count() == 1, "{page}");
     }
+    let text = |page: &str| fs::read_to_string(man.join(page)).unwrap();
+    assert!(text("pgcalm.1").contains("Without a command it says"));
+    assert!(text("pgcalm-top.1").contains("\n.SH KEYS\n"));
+    assert!(text("pgcalm-wal-restore.1").contains("\n.SH \"IN POSTGRESQL.CONF\"\n.PP\n"));
     for file in ["pgcalm.bash", "_pgcalm", "pgcalm.fish"] {
         let text = fs::read_to_string(completions.join(file)).unwrap();
         for page in &expected {
