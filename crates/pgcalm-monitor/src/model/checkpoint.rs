@@ -64,7 +64,8 @@ pgcalm_host::names! {
 pub enum CheckpointSource {
     /// pg_calm_checkpoints.
     Module,
-    /// The checkpointer's wait event in pg_stat_activity, at one moment: phases without waits look like `unknown`.
+    /// The checkpointer's wait event in pg_stat_activity, at one moment: what has no wait of its own passes for the phase seen
+    /// before, or is `unknown`.
     WaitEvent,
 }
 

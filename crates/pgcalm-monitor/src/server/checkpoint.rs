@@ -178,6 +178,8 @@ struct Followed {
     since: Instant,
     /// The count before it began; `None` if it was under way in the first look.
     before: Option<u64>,
+    /// Where it was in the last look at its wait event.
+    phase: CheckpointPhase,
 }
 
 impl Follower {
@@ -188,7 +190,8 @@ impl Follower {
             None => self.current = None,
             Some(id) if self.current.as_ref().is_some_and(|current| current.id == id) => {}
             Some(id) => {
-                self.current = Some(Followed { id, since: Instant::now(), before });
+                let phase = CheckpointPhase::Unknown;
+                self.current = Some(Followed { id, since: Instant::now(), before, phase });
             }
         }
     }
@@ -206,9 +209,13 @@ impl Follower {
         checkpointer: Option<&(String, String)>,
     ) -> Option<Checkpoint> {
         let (event_type, event) = checkpointer?;
-        let phase = wait_phase(event_type, event);
+        let before = self.current.as_ref().map_or(CheckpointPhase::Idle, |current| current.phase);
+        let phase = next_phase(before, event_type, event);
         // Two in a row without a pause pass for one.
         self.follow((phase != CheckpointPhase::Idle).then_some(0), core);
+        if let Some(current) = &mut self.current {
+            current.phase = phase;
+        }
         Some(Checkpoint {
             phase,
             source: CheckpointSource::WaitEvent,
@@ -223,6 +230,20 @@ impl Follower {
             since_last_seconds: core.checkpoint_seconds,
             last: None,
         })
+    }
+}
+
+/// The phase after that of the look before. A wait that has no phase of its own leaves it where it was: one that lasts shows by waits
+/// of its own. WAL is flushed for buffers that are written as well as for the record at the end, which comes after the sync phase.
+fn next_phase(before: CheckpointPhase, event_type: &str, event: &str) -> CheckpointPhase {
+    let flushes_wal = matches!(event_type, "IO" | "LWLock") && event.to_ascii_lowercase().starts_with("wal");
+    match (wait_phase(event_type, event), before) {
+        (_, CheckpointPhase::Prepare | CheckpointPhase::Write) if flushes_wal => CheckpointPhase::Write,
+        (_, CheckpointPhase::Sync | CheckpointPhase::End) if flushes_wal => CheckpointPhase::End,
+        _ if flushes_wal => CheckpointPhase::Unknown,
+        (CheckpointPhase::Unknown, CheckpointPhase::Idle) => CheckpointPhase::Unknown,
+        (CheckpointPhase::Unknown, before) => before,
+        (phase, _) => phase,
     }
 }
 
@@ -315,6 +336,30 @@ mod tests {
         });
         assert_eq!(since, [None, Some(0), Some(600), Some(1100)]);
         assert!(core.checkpoint_seconds.is_some_and(|age| age >= 7.0));
+    }
+
+    /// As on a stock server whose WAL is slow: the checkpointer mostly waits for that, or shows no wait at all.
+    #[test]
+    fn a_phase_goes_on_until_another_shows_and_wal_is_flushed_for_buffers_too() {
+        use CheckpointPhase::{End, Idle, Prepare, Sync, Unknown, Write};
+        let phases = |looks: &[(&str, &str)]| {
+            let mut phase = CheckpointPhase::Idle;
+            let next = |(event_type, event): &(&str, &str)| {
+                phase = next_phase(phase, event_type, event);
+                phase
+            };
+            looks.iter().map(next).collect::<Vec<_>>()
+        };
+        let (main, none) = (("Activity", "CheckpointerMain"), ("", ""));
+        let (lock, flush) = (("LWLock", "WALWrite"), ("IO", "WALSync"));
+        let (write, sync, slru) = (("IO", "DataFileWrite"), ("IO", "DataFileSync"), ("IO", "SLRUWrite"));
+        let whole = phases(&[main, slru, none, write, lock, flush, none, sync, none, flush, none, main, none]);
+        assert_eq!(whole, [Idle, Prepare, Prepare, Write, Write, Write, Write, Sync, Sync, End, End, Idle, Unknown]);
+        assert_eq!(phases(&[main, slru, flush, sync, lock]), [Idle, Prepare, Write, Sync, End]);
+        // Where it is, is not told before a wait does.
+        assert_eq!(phases(&[main, lock, flush, write]), [Idle, Unknown, Unknown, Write]);
+        // One that follows at once.
+        assert_eq!(phases(&[sync, flush, write, lock]), [Sync, End, Write, Write]);
     }
 
     #[test]
