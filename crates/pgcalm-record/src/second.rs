@@ -165,9 +165,25 @@ impl Disk {
         self.cap.as_ref().map_or(0.0, CapUse::share)
     }
 
+    /// Whether it did as much as its cap allows.
+    pub fn is_at_cap(&self) -> bool {
+        self.cap_share() >= 0.85
+    }
+
     /// Whether it had something to do all the time, or as much as its cap allows.
     pub fn is_full(&self) -> bool {
-        self.cap_share() >= 0.85 || self.busy >= 0.95
+        self.is_at_cap() || self.busy >= 0.95
+    }
+
+    /// What it did per second of what a cap limits, as [`CapUse::what`] has it.
+    pub fn done(&self, what: &str) -> f64 {
+        match what {
+            "write operations" => self.writes,
+            "bytes written" => self.write_bytes,
+            "read operations" => self.reads,
+            "bytes read" => self.read_bytes,
+            _ => 0.0,
+        }
     }
 
     /// Whether it had something to do and got nothing done.

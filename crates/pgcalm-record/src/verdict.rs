@@ -92,7 +92,8 @@ pub const RULES: &[Rule] = &[
         cause: LockPileUp,
         covers: &[],
         doctor: None,
-        cure: "Find out why that session kept its lock; idle_in_transaction_session_timeout and lock_timeout bound such waits.",
+        cure: "The record names who held it: find that process in the server's log; idle_in_transaction_session_timeout and \
+               lock_timeout bound such waits, and log_lock_waits logs the next.",
         condition: sessions::lock_pile_up,
     },
     Rule {
@@ -236,7 +237,8 @@ pub fn cure(cause: Cause) -> Cure {
         };
     };
     let command = match (rule.doctor, cause) {
-        (_, LockPileUp) => r#"psql -c "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity""#.to_string(),
+        // Whoever reads this comes after the stall: its sessions wait no more.
+        (_, LockPileUp) => r#"psql -c "ALTER SYSTEM SET log_lock_waits = on" -c "SELECT pg_reload_conf()""#.to_string(),
         (Some(_), SlowSynchronousStandby) => "pgcalm lag".to_string(),
         // Of these rules it is the only one that doctor can apply itself.
         (Some("max-wal-size"), _) => "sudo pgcalm doctor --apply --only max-wal-size".to_string(),

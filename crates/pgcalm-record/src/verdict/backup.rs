@@ -13,7 +13,7 @@ pub(super) fn backup_checkpoint(window: &Window) -> Option<Found> {
         second.maintenance.iter().any(|one| one.kind == "base_backup" && waits(&one.phase))
     });
     // While it waits for a spread one, others hold users.
-    (waits >= 0.3 && window.syncs()).then(|| {
+    (waits >= 0.3 && window.syncs() && window.cut(data).is_none()).then(|| {
         let mut rows = vec![shares("seconds in which a base backup waited for its checkpoint", waits, 0.0)];
         rows.extend(disk_evidence(window, data));
         (

@@ -40,9 +40,23 @@ pub(super) fn volume_hung(window: &Window) -> Option<Found> {
 
 pub(super) fn device_at_cap(window: &Window) -> Option<Found> {
     let of = [data, wal].into_iter().find(|of| window.is_full(*of) >= 0.5)?;
-    (window.waiting_for_io() >= 0.3).then(|| {
-        let disk = name(window.disk(of));
-        (format!("{disk} had as much to do as it can, and sessions waited for it."), disk_evidence(window, of))
+    let cut = window.cut(of);
+    (cut.is_some() || window.waiting_for_io() >= 0.3).then(|| {
+        let disk = window.disk(of);
+        let cap = disk.filter(|disk| disk.is_at_cap()).and_then(|disk| disk.cap.as_ref());
+        let disk = name(disk);
+        let sentence = match cap {
+            Some(cap) => {
+                let limit =
+                    format!("{} are limited to {} per second ({})", cap.what, cap.amount(cap.allowed), cap.source);
+                let less = cut.map_or(String::new(), |(_, before)| {
+                    format!(", which is less than the {} before the stall", cap.amount(before))
+                });
+                format!("{disk} was at its cap: {limit}{less}, and sessions waited for it.")
+            }
+            None => format!("{disk} had as much to do as it can, and sessions waited for it."),
+        };
+        (sentence, disk_evidence(window, of))
     })
 }
 

@@ -72,14 +72,17 @@ pub(super) fn dirty_limit(window: &Window) -> Option<Found> {
 pub(super) fn kernel_flusher(window: &Window) -> Option<Found> {
     let (writeback, before) = window.means(|second| Some(second.memory.writeback_bytes as f64));
     let (written, written_before) = window.means(|second| second.data.as_ref().map(|disk| disk.write_bytes));
-    let idle = window.phase(&[CheckpointPhase::Idle, CheckpointPhase::Write, CheckpointPhase::Unknown]);
+    let idle = window.phase(&[CheckpointPhase::Idle, CheckpointPhase::Write]);
     // Scattered pages take operations, not bytes; WAL that grows takes them itself.
     let (writes, writes_before) = window.means(|second| second.data.as_ref().map(|disk| disk.writes));
     let (wal, wal_before) = window.means(|second| Some(second.wal_bytes));
-    let comes = writeback >= 3.0 * before + f64::from(4 << 20)
+    // What a disk takes in a second is always under way.
+    let gathers = writeback >= 3.0 * before + f64::from(4 << 20) && writeback >= written;
+    let comes = gathers
         || written >= 3.0 * written_before + f64::from(4 << 20)
         || writes >= 2.0 * writes_before && wal <= 1.5 * wal_before;
-    (idle >= 0.5 && comes && window.is_full(data) >= 0.5 && window.waiting_for_io() >= 0.2).then(|| {
+    let is_full = window.is_full(data) >= 0.5 && window.cut(data).is_none();
+    (idle >= 0.5 && comes && is_full && window.waiting_for_io() >= 0.2).then(|| {
         let mut rows = vec![evidence("page cache being written", bytes(writeback), bytes(before))];
         rows.extend(disk_evidence(window, data));
         (format!("The kernel's flusher wrote dirty pages to {} all at once.", name(window.disk(data))), rows)

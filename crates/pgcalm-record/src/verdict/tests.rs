@@ -87,19 +87,25 @@ fn runs(kind: &str, phase: &str) -> Vec<Maintenance> {
 
 /// The causes that are told of ten bad seconds like this one after ten even ones.
 fn causes(stuck: &[Stuck], change: impl Fn(&mut Second)) -> Vec<Cause> {
-    let before: Vec<Second> = (0..10).map(|_| even()).collect();
-    let during: Vec<Second> = before
-        .iter()
-        .map(|second| {
-            let mut second = second.clone();
-            second.commits = Some(3.0);
-            change(&mut second);
-            second
-        })
-        .collect();
+    let mut second = even();
+    second.commits = Some(3.0);
+    change(&mut second);
+    causes_of(stuck, &times(&second, 10))
+}
+
+/// The causes that are told of these bad seconds after ten even ones.
+fn causes_of(stuck: &[Stuck], during: &[Second]) -> Vec<Cause> {
+    verdicts(stuck, during).into_iter().map(|verdict| verdict.cause).collect()
+}
+
+fn verdicts(stuck: &[Stuck], during: &[Second]) -> Vec<Verdict> {
+    let before = times(&even(), 10);
     let usual = Usual { commits: 100.0, active: 4.0, logins: 1.0, ..Usual::default() };
-    let window = Window { during: during.iter().collect(), before: before.iter().collect(), usual, stuck };
-    judge(&window).into_iter().map(|verdict| verdict.cause).collect()
+    judge(&Window { during: during.iter().collect(), before: before.iter().collect(), usual, stuck })
+}
+
+fn times(second: &Second, count: usize) -> Vec<Second> {
+    vec![second.clone(); count]
 }
 
 fn stuck(process: &str, frame: &str) -> Vec<Stuck> {
@@ -273,6 +279,87 @@ fn each_cause_is_told_by_its_signs() {
             *disk = Some(Disk { name: "sda".to_string(), ..Disk::default() });
         }
     });
+}
+
+/// A second in which a control group's cap of so many writes holds up sessions that commit, with a checkpoint in this phase.
+fn at_cap(allowed: f64, phase: CheckpointPhase) -> Second {
+    let mut second = even();
+    second.commits = Some(3.0);
+    second.active = 8;
+    second.waits = waiting(&[(WaitCause::WalLock, 6), (WaitCause::Wal, 1), (WaitCause::Cpu, 1)]);
+    second.events = vec![("LWLock:WALWrite".to_string(), 6), ("IO:WALSync".to_string(), 1)];
+    second.checkpoint = Some(checkpoint(phase));
+    for disk in [&mut second.data, &mut second.wal] {
+        let disk = disk.as_mut().unwrap();
+        (disk.writes, disk.write_bytes) = (allowed, allowed * 8192.0);
+        disk.cap = Some(CapUse { what: "write operations", used: allowed, allowed, source: "io.max".to_string() });
+    }
+    second.wal_bytes = 0.1 * allowed * 8192.0;
+    second
+}
+
+/// A stock server tells nothing of its checkpoint's phase but for moments, and what it writes gathers in the page cache.
+#[test]
+fn a_checkpoint_that_writes_at_a_cap_which_stays_is_not_the_kernel_s_flusher() {
+    for phase in [CheckpointPhase::Unknown, CheckpointPhase::Write] {
+        let mut second = at_cap(400.0, phase);
+        second.memory.writeback_bytes = 30 * MB;
+        assert_eq!(causes_of(&[], &times(&second, 22)), [CheckpointWrite], "{phase:?}");
+    }
+}
+
+#[test]
+fn a_cap_that_is_lowered_under_load_is_named_and_not_what_gathers_behind_it() {
+    let mut second = at_cap(10.0, CheckpointPhase::Idle);
+    second.memory.writeback_bytes = 5_100_000;
+    let told = verdicts(&[], &times(&second, 30));
+    assert_eq!(told.iter().map(|verdict| verdict.cause).collect::<Vec<_>>(), [DeviceAtCap]);
+    let sentence = &told[0].sentence;
+    assert!(sentence.contains("limited to 10 per second (io.max), which is less than the 200 before"), "{sentence}");
+    // Nor is it WAL, which is all that the disk takes now.
+    let wal = Second { wal_bytes: 80_000.0, ..second.clone() };
+    assert_eq!(causes_of(&[], &times(&wal, 30)), [DeviceAtCap]);
+    // A cap that is given as less than the disk takes is not what holds it.
+    for disk in [&mut second.data, &mut second.wal] {
+        disk.as_mut().unwrap().writes = 980.0;
+    }
+    assert_eq!(causes_of(&[], &times(&second, 30)), [KernelFlusher]);
+}
+
+#[test]
+fn a_checkpoint_s_fsync_is_the_cause_of_the_part_of_a_stall_that_it_took() {
+    let stall = |allowed| {
+        let phase = |second| match second {
+            0..11 => CheckpointPhase::Idle,
+            11..176 => CheckpointPhase::Write,
+            _ => CheckpointPhase::Sync,
+        };
+        (0..178).map(|second| at_cap(allowed, phase(second))).collect::<Vec<_>>()
+    };
+    let fsync = stuck("checkpointer", "ext4_sync_file");
+    // The cap was lowered ten seconds before the checkpoint.
+    assert_eq!(causes_of(&fsync, &stall(60.0)), [DeviceAtCap]);
+    assert_eq!(causes_of(&fsync, &stall(400.0)), [CheckpointWrite]);
+    assert_eq!(causes_of(&fsync, &stall(400.0)[163..]), [CheckpointSync]);
+}
+
+#[test]
+fn the_checkpointer_s_flushes_of_wal_and_its_writeback_are_no_fsync_of_a_checkpoint() {
+    let during = times(&at_cap(400.0, CheckpointPhase::Write), 10);
+    for (of, call) in [("ext4_sync_file", "__x64_sys_fdatasync"), ("blk_mq_get_tag", "__x64_sys_sync_file_range")] {
+        let mut looks = Looks::default();
+        let stack = ["io_schedule", of, call].map(str::to_string).to_vec();
+        (0..20).for_each(|_| looks.add("checkpointer", stack.clone()));
+        assert_eq!(causes_of(&looks.all(), &during), [CheckpointWrite], "{call}");
+    }
+}
+
+#[test]
+fn the_cure_of_a_queue_for_a_lock_is_of_use_after_it() {
+    let cure = cure(LockPileUp);
+    assert!(cure.text.contains("who held it") && cure.command.contains("log_lock_waits"), "{cure:?}");
+    // Which shows those that wait at this moment.
+    assert!(!cure.command.contains("pg_stat_activity"), "{cure:?}");
 }
 
 #[test]

@@ -11,8 +11,8 @@ pub(super) fn wal_at_cap(window: &Window) -> Option<Found> {
     let causes = [WaitCause::Wal, WaitCause::WalLock];
     let (written, before) = window.means(|second| Some(second.wal_bytes));
     let (on_disk, _) = window.means(|second| second.wal.as_ref().map(|disk| disk.write_bytes));
-    // On a disk that data pages fill, WAL is who suffers.
-    let is_wal = written >= 0.4 * on_disk;
+    // On a disk that data pages fill, or whose cap was lowered, WAL is who suffers.
+    let is_wal = written >= 0.4 * on_disk && window.cut(wal).is_none();
     let alone = window.disk(wal).is_some_and(|disk| !disk.is_shared);
     (window.waiting(&causes) >= 0.4 && window.is_full(wal) >= 0.5 && (is_wal || alone)).then(|| {
         let mut rows = vec![waits_evidence(window, &causes, "WAL")];

@@ -4,7 +4,7 @@ use pgcalm_monitor::model::{Blocked, CheckpointPhase, WaitCause};
 
 use crate::baseline::Usual;
 use crate::incident::Stuck;
-use crate::second::{Disk, Second};
+use crate::second::{CapUse, Disk, Second};
 use crate::stuck::{Place, place};
 
 /// Part of the sessions' time in locks from which on they pile up.
@@ -13,6 +13,9 @@ pub(super) const LOCK_SHARE: f64 = 0.4;
 /// Part of the bad seconds that processes were stuck for in all, below which that is not what held the others up: somebody always
 /// sleeps in an fsync for a moment.
 const STUCK_SHARE: f64 = 0.3;
+
+/// Part of the bad seconds from which on a checkpoint's fsync is what held the others up: each checkpoint has one.
+const SYNC_SHARE: f64 = 0.25;
 
 /// What is judged.
 pub struct Window<'a> {
@@ -74,13 +77,16 @@ impl Window<'_> {
         self.share(|second| second.checkpoint.as_ref().is_some_and(|checkpoint| wanted.contains(&checkpoint.phase)))
     }
 
-    /// Whether the checkpointer syncs files.
+    /// Part of the bad seconds that the checkpointer slept in fsyncs of data files.
+    pub fn fsyncs(&self) -> f64 {
+        let of_data = |stuck: &&Stuck| stuck.process == "checkpointer" && syncs_data(&stuck.stack);
+        let seconds: f64 = self.stuck.iter().filter(of_data).map(|stuck| stuck.seconds).sum();
+        if seconds < 1.0 || self.during.is_empty() { 0.0 } else { seconds / self.during.len() as f64 }
+    }
+
+    /// Whether the checkpointer syncs files for a good part of the bad seconds.
     pub fn syncs(&self) -> bool {
-        let stuck = self.stuck.iter().any(|stuck| {
-            let syncs = |frame: &String| frame.contains("fsync") || frame.contains("sync_file");
-            stuck.process == "checkpointer" && stuck.seconds >= 1.0 && stuck.stack.iter().any(syncs)
-        });
-        stuck || self.phase(&[CheckpointPhase::Sync]) >= 0.25
+        self.fsyncs().max(self.phase(&[CheckpointPhase::Sync])) >= SYNC_SHARE
     }
 
     /// The disk that was busiest in the bad seconds, as it was in its busiest second.
@@ -94,6 +100,18 @@ impl Window<'_> {
     /// Part of the bad seconds in which that disk was at its cap.
     pub fn is_full(&self, of: fn(&Second) -> Option<&Disk>) -> f64 {
         self.share(|second| of(second).is_some_and(Disk::is_full))
+    }
+
+    /// The cap of that disk and what was done before, if sessions wait for it and it allows less than that: it was lowered. Then
+    /// nobody has filled the disk by more than it took so far, and what gathers is a consequence.
+    pub fn cut(&self, of: fn(&Second) -> Option<&Disk>) -> Option<(&CapUse, f64)> {
+        let disk = self.disk(of).filter(|disk| disk.is_at_cap())?;
+        let cap = disk.cap.as_ref()?;
+        let same = |second: &Second| of(second).filter(|other| other.name == disk.name).map(|it| it.done(cap.what));
+        let (during, before) = self.means(same);
+        // A cap that is given as less than the disk takes is not what holds it.
+        let is_less = cap.allowed.max(during) < 0.9 * before;
+        (is_less && self.is_full(of) >= 0.5 && self.waiting_for_io() >= 0.2).then_some((cap, before))
     }
 
     /// The last known checkpoint of the bad seconds, in words.
@@ -133,4 +151,11 @@ impl Window<'_> {
         let is_idle = |head: &Blocked| head.by == 0 || head.by_state.starts_with("idle");
         self.waiting(&[WaitCause::Lock]) >= LOCK_SHARE && self.head_of_lock_queue().is_some_and(is_idle)
     }
+}
+
+/// Whether a stack is that of an fsync of a data file. The server calls fdatasync for WAL, unless wal_sync_method says otherwise, and
+/// sync_file_range where it writes.
+fn syncs_data(stack: &[String]) -> bool {
+    let has = |part: &str| stack.iter().any(|frame| frame.contains(part));
+    (has("fsync") || has("sync_file")) && !has("fdatasync") && !has("sync_file_range")
 }
