@@ -46,6 +46,10 @@ const RING_BYTES_OF_INCIDENTS: usize = 2 * RING_BYTES;
 const LOOK_BACK_MS: u64 = 600_000;
 const MOST_BACK_MS: u64 = 3_600_000;
 
+/// What ended so long before the record's end was judged by the recorder that saw it, which knew more than is recorded: it is told
+/// already, or was no stall.
+const JUDGED_MS: u64 = 120_000;
+
 /// Judged by less of what was before, one that is known may seem to begin or end a second sooner or later.
 const SAME_MS: u64 = 3000;
 
@@ -135,7 +139,11 @@ fn judge_again(directory: &Path, detector: &mut Detector, ring: &Ring, say: fn(&
             let ended_by = Some("recorder_gap".to_string());
             ring.push(Item::Incident(Box::new(Incident { ended_by, ..incident.clone() })));
         }
-        reader.samples(from, until, |host| push_new(detector.push(&host).incidents, &known, ring))?;
+        reader.samples(from, until, |host| {
+            let mut found = detector.push(&host).incidents;
+            found.retain(|incident| incident.ended_ms + JUDGED_MS >= until);
+            push_new(found, &known, ring);
+        })?;
         Ok(known)
     });
     read.unwrap_or_else(|error| {

@@ -122,6 +122,25 @@ fn the_stall_before_a_reset_is_judged_however_long_ago_that_was() {
     assert_eq!(found, [(reset_ms - 10_000, 6.0)]);
 }
 
+/// What it was judged by then is not in the record: it would stand between those that were told, with a later number.
+#[test]
+fn what_ended_minutes_before_the_record_is_not_judged_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let begin_ms = now_ms() - 3_600_000;
+    let mut packer = Packer::default();
+    let mut items = Vec::new();
+    for second in 0..300 {
+        let commits = if (50..56).contains(&second) { 0.0 } else { 100.0 };
+        items.extend(packer.pack(&host(begin_ms + second * 1000, commits)).unwrap());
+    }
+    let limits = Limits { keep: Duration::from_secs(86_400), bytes: Limits::LEAST_BYTES };
+    Writer::open(directory.path(), limits).unwrap().write(&items).unwrap();
+    let (ring, mut detector) = (Ring::default(), Detector::default());
+    let known = judge_again(directory.path(), &mut detector, &ring, |line| panic!("{line}"));
+    push_new(detector.finish(), &known, &ring);
+    assert_eq!(incidents(&ring), []);
+}
+
 #[test]
 fn the_ring_holds_an_incident_once_and_the_newest_of_too_many() {
     let ring = Ring::default();

@@ -54,5 +54,11 @@ pub fn text(list: &Incidents, silence: Option<&str>) -> String {
         let count = plural(list.incidents.len() as f64, "incident");
         section.text(format!("{count}; pgcalm incident ID tells why{silence}."));
     }
+    if !list.incidents.iter().filter_map(|incident| incident.id).is_sorted() {
+        section.text(
+            "Rows are in the order of time, and numbers in the order in which stalls were told: one that lasts, or that a recorder \
+             finds at its start in what was recorded before, has a later number than its place.",
+        );
+    }
     document.text()
 }

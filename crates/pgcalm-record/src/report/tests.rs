@@ -2,7 +2,8 @@ use pgcalm_trace::report::Missing;
 use pgcalm_trace::report::file_kind::FileKind;
 use pgcalm_trace::why::report::{Cause as Why, KernelThread, LongSyscall, Samples, Share, Stack, Totals};
 
-use super::card;
+use super::list::Incidents;
+use super::{card, list};
 use crate::incident::{Cause, Cure, Evidence, Incident, Moment, Stuck, Verdict};
 
 fn stuck(caller: &str, seconds: f64) -> Stuck {
@@ -136,6 +137,23 @@ fn a_card_says_why_nothing_was_sampled() {
     let missing = vec![Missing { answer: "who".to_string(), reason: "no root".to_string() }];
     assert!(of(Samples { missing, ..Samples::default() }).contains("Missing: who: no root"));
     assert!(of(Samples::default()).contains("over before samples"));
+}
+
+#[test]
+fn a_list_whose_numbers_are_not_in_order_says_why() {
+    let told = |ids: &[u64]| {
+        let begun = |(at, id): (usize, &u64)| Incident {
+            id: Some(*id),
+            started_ms: incident().started_ms + 60_000 * at as u64,
+            ..incident()
+        };
+        let incidents = ids.iter().enumerate().map(begun).collect();
+        let all = Incidents { pgcalm: "0".to_string(), since_ms: None, incidents };
+        list::text(&all, None).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let why = "numbers in the order in which stalls were told";
+    assert!(!told(&[1, 2, 7]).contains(why), "{}", told(&[1, 2, 7]));
+    assert!(told(&[1, 5, 6, 2]).contains(why), "{}", told(&[1, 5, 6, 2]));
 }
 
 #[test]
