@@ -41,6 +41,8 @@ pub struct Limit {
     pub value: u64,
     /// The file that it stands in.
     pub file: PathBuf,
+    /// `MAJ:MIN` of the device that it is set on.
+    pub device: String,
 }
 
 impl Limit {
@@ -81,7 +83,7 @@ pub fn limits(root: &HostRoot, hierarchy: &Hierarchy, group: &Path, number: &str
                     Version::V1 => v1_value(&text, number),
                     Version::V2 => v2_value(&text, number, *kind),
                 };
-                Some(Limit { kind: *kind, value: value?, file: file.clone() })
+                Some(Limit { kind: *kind, value: value?, file: file.clone(), device: number.to_string() })
             }));
         }
     }
@@ -120,12 +122,40 @@ pub fn of_group(root: &HostRoot, version: Version, directory: &Path) -> Result<V
                 Version::V2 => v2_value(line, number, kind),
             };
             found.extend(value.map(|value| {
-                let file = file.clone();
-                (number.to_string(), Limit { kind, value, file })
+                let (file, device) = (file.clone(), number.to_string());
+                (number.to_string(), Limit { kind, value, file, device })
             }));
         }
     }
     Ok(found)
+}
+
+/// How much of a kind the group that has a limit in `file` has done on device `number` (`MAJ:MIN`), by its own counters; `None` if
+/// they can't be read. v1 counts what a group asks for, before the limit holds it (`__blk_throtl_bio`, block/blk-throttle.c).
+pub fn done(root: &HostRoot, file: &Path, number: &str, kind: Kind) -> Option<u64> {
+    let is_v2 = file.ends_with("io.max");
+    let (name, key) = match (is_v2, kind) {
+        (true, Kind::ReadIops) => ("io.stat", "rios="),
+        (true, Kind::ReadBps) => ("io.stat", "rbytes="),
+        (true, Kind::WriteIops) => ("io.stat", "wios="),
+        (true, Kind::WriteBps) => ("io.stat", "wbytes="),
+        (false, Kind::ReadIops) => ("blkio.throttle.io_serviced", "Read "),
+        (false, Kind::ReadBps) => ("blkio.throttle.io_service_bytes", "Read "),
+        (false, Kind::WriteIops) => ("blkio.throttle.io_serviced", "Write "),
+        (false, Kind::WriteBps) => ("blkio.throttle.io_service_bytes", "Write "),
+    };
+    let text = root.read(file.with_file_name(name)).ok()?;
+    let count = |counter: &str| counter.strip_prefix(key)?.trim().parse::<u64>().ok();
+    let value = text.lines().find_map(|line| {
+        let (device, counters) = line.split_once(' ')?;
+        if device != number {
+            return None;
+        }
+        // v2 has all of a device in a line, v1 a line for each.
+        if is_v2 { counters.split(' ').find_map(count) } else { count(counters) }
+    });
+    // A device on which a group has done nothing has no line.
+    Some(value.unwrap_or(0))
 }
 
 /// The limit of a kind that is felt: the smallest.
@@ -204,6 +234,20 @@ mod tests {
         assert_eq!(felt.value, 800);
         assert_eq!(felt.file, Path::new("/cg").join(file));
         assert_eq!(tightest(found, Kind::WriteBps), None);
+    }
+
+    #[test]
+    fn what_a_group_has_done_is_in_its_own_counters_of_the_device() {
+        let root = FakeHost::default();
+        let file = Path::new("/cg/a").join(Kind::WriteIops.v1_file());
+        assert_eq!(done(&root, &file, "7:0", Kind::WriteIops), None);
+        root.put("cg/a/blkio.throttle.io_serviced", "8:0 Write 9\n7:0 Read 3\n7:0 Write 5\n7:0 Sync 8\nTotal 17\n");
+        root.put("cg/a/blkio.throttle.io_service_bytes", "7:0 Read 12288\n7:0 Write 40960\n");
+        assert_eq!(Kind::ALL.map(|kind| done(&root, &file, "7:0", kind)), [3, 12288, 5, 40960].map(Some));
+        assert_eq!(done(&root, &file, "7:1", Kind::WriteIops), Some(0));
+        root.put("cg/b/io.stat", "8:0 rbytes=8192 wbytes=4096 rios=2 wios=1 dbytes=0 dios=0\n");
+        let file = Path::new("/cg/b/io.max");
+        assert_eq!(Kind::ALL.map(|kind| done(&root, file, "8:0", kind)), [2, 8192, 1, 4096].map(Some));
     }
 
     #[test]

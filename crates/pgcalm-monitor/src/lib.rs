@@ -24,6 +24,7 @@
 mod address;
 mod discovery;
 pub mod export;
+mod group_use;
 mod history;
 mod host_reader;
 pub mod metrics;

@@ -95,7 +95,7 @@ pub(crate) fn add_module_caps(volumes: &mut [Volume], module: &Module) {
         if let Some(per_second) = value
             && cap.as_ref().is_none_or(|cap| per_second < cap.per_second)
         {
-            *cap = Some(Cap { per_second, source: format!("pg_calm: {source}") });
+            *cap = Some(Cap { per_second, source: format!("pg_calm: {source}"), ..Cap::default() });
         }
     };
     tighten(&mut volume.caps.write_operations, module.write_operations_cap);
@@ -112,8 +112,12 @@ fn caps(root: &HostRoot, pid: i32, device: &BlockDevice, missing: &mut Vec<Missi
         Ok(Some((limits, unknown))) => {
             missing.extend(unknown.iter().map(|why| Missing { subject: Subject::Caps, ..not_known(why) }));
             let cap = |kind| {
-                throttle::tightest(&limits, kind)
-                    .map(|limit| Cap { per_second: limit.value, source: limit.file.display().to_string() })
+                throttle::tightest(&limits, kind).map(|limit| Cap {
+                    per_second: limit.value,
+                    source: limit.file.display().to_string(),
+                    device: limit.device.clone(),
+                    used_per_second: None,
+                })
             };
             Caps {
                 read_operations: cap(Kind::ReadIops),
@@ -198,7 +202,8 @@ mod tests {
         assert_eq!(volumes.len(), 1);
         assert_eq!(volumes[0].disk.as_deref(), Some("sda"));
         let caps = &volumes[0].caps;
-        assert_eq!(caps.write_operations.as_ref().unwrap().per_second, 500);
+        let operations = caps.write_operations.as_ref().unwrap();
+        assert_eq!((operations.per_second, operations.device.as_str()), (500, "8:0"));
         assert_eq!(caps.write_bytes.as_ref().unwrap().per_second, 1_000_000);
         assert_eq!(caps.read_operations, None);
         assert_eq!(missing.len(), 1);
@@ -215,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_module_s_caps_hold_where_they_are_tighter() {
-        let cap = |per_second| Some(Cap { per_second, source: "cgroup".to_string() });
+        let cap = |per_second| Some(Cap { per_second, source: "cgroup".to_string(), ..Cap::default() });
         let mut volumes = [Volume {
             roles: vec![Role::Data],
             caps: Caps { write_operations: cap(100), ..Caps::default() },

@@ -198,8 +198,9 @@ impl Disk {
 
     fn of(volume: &Volume, device: &Device, caps: &Caps) -> Self {
         let rates = device.rates.unwrap_or_default();
-        let use_of = |what, cap: &Option<pgcalm_monitor::model::Cap>, used: f64| {
+        let use_of = |what, cap: &Option<pgcalm_monitor::model::Cap>, on_disk: f64| {
             let cap = cap.as_ref()?;
+            let used = cap.used(on_disk)?;
             Some(CapUse { what, used, allowed: cap.per_second as f64, source: cap.source.clone() })
         };
         let Caps { read_operations, read_bytes, write_operations, write_bytes } = caps;
@@ -353,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_second_has_what_the_sample_tells_and_the_cap_that_is_closest() {
-        let cap = |per_second| Some(Cap { per_second, source: "io.max".to_string() });
+        let cap = |per_second| Some(Cap { per_second, source: "io.max".to_string(), ..Cap::default() });
         let device = Device {
             name: "sda".to_string(),
             rates: Some(DeviceRates {
@@ -390,6 +391,34 @@ mod tests {
         host.instances[1].volumes[0].caps = Caps::default();
         let disk = Second::of(&host, &host.instances[0], None).data.unwrap();
         assert!(disk.cap.is_none() && !disk.is_full(), "{disk:?}");
+    }
+
+    /// The disk's counters are of all tenants, a control group's limit is for one.
+    #[test]
+    fn a_group_s_cap_is_compared_with_what_the_group_does_not_with_the_disk() {
+        let with = |used_per_second| {
+            let device = Device {
+                name: "sda".to_string(),
+                rates: Some(DeviceRates { write_operations_per_second: 4006.0, ..DeviceRates::default() }),
+                ..Device::default()
+            };
+            let source = "/cg/a/io.max".to_string();
+            let cap = Cap { per_second: 60, source, device: "8:0".to_string(), used_per_second };
+            let instance = |caps: Caps| {
+                let (roles, disk) = (vec![Role::Data], Some("sda".to_string()));
+                Instance { volumes: vec![Volume { roles, disk, caps, ..Volume::default() }], ..Instance::default() }
+            };
+            let caps = Caps { write_operations: Some(cap), ..Caps::default() };
+            let instances = vec![instance(caps), instance(Caps::default())];
+            let host = Host { devices: vec![device], instances, ..Host::default() };
+            Second::of(&host, &host.instances[0], None).data.unwrap()
+        };
+        let disk = with(Some(30.0));
+        assert_eq!((disk.cap_share(), disk.writes), (0.5, 4006.0));
+        assert!(!disk.is_full());
+        assert!(with(Some(57.0)).is_full());
+        // Nothing is said where the group's counters can't be read.
+        assert!(with(None).cap.is_none() && !with(None).is_full());
     }
 
     /// The disk of the data directory may have nothing to do while sessions wait for that of a tablespace.

@@ -71,10 +71,28 @@ pub struct Caps {
 }
 
 /// One cap.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cap {
     /// Operations or bytes per second.
     pub per_second: u64,
     /// Where it stands: the file of a cgroup limit, or `pg_calm: …` with what the module says.
     pub source: String,
+    /// `MAJ:MIN` of the device that a control group's limit is set on; empty for a cap of the disk itself.
+    #[serde(default)]
+    pub device: String,
+    /// What the control group did per second, by its own counters, since the sample before; `None` if that is not known.
+    #[serde(default)]
+    pub used_per_second: Option<f64>,
+}
+
+impl Cap {
+    /// Whether it is for a control group, whatever others do on the disk.
+    pub fn is_of_group(&self) -> bool {
+        !self.device.is_empty()
+    }
+
+    /// What is used of it per second on a disk that does `on_disk`; `None` if what its control group does is not known.
+    pub fn used(&self, on_disk: f64) -> Option<f64> {
+        if self.is_of_group() { self.used_per_second } else { Some(on_disk) }
+    }
 }

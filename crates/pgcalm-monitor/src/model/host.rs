@@ -53,10 +53,13 @@ impl Host {
     }
 
     /// What is allowed on the disk below a volume to all instances there: the disk's counters are of all, and a cap of one alone says
-    /// nothing of them.
+    /// nothing of them. A control group has counters of its own ([`Cap::used`]), and so its caps stay.
     pub fn caps_of_all(&self, volume: &Volume) -> Caps {
         let of = |cap: fn(&Caps) -> &Option<Cap>| {
             let ours = cap(&volume.caps);
+            if ours.as_ref().is_some_and(Cap::is_of_group) {
+                return ours.clone();
+            }
             let has_it = |instance: &Instance| {
                 let on_it = instance.volumes.iter().filter(|other| other.disk == volume.disk);
                 let mut caps = on_it.map(|other| cap(&other.caps)).peekable();

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_module_s_word_counts_then_the_caps() {
-        let cap = Some(Cap { per_second: 100, source: String::new() });
+        let cap = Some(Cap { per_second: 100, ..Cap::default() });
         let mut instance = Instance {
             stop: Some(Stop { dirty_buffers: Some(400), shared_buffers: 16384, page_bytes: 8192, ..Stop::default() }),
             volumes: vec![Volume {

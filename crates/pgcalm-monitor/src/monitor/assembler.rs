@@ -10,6 +10,7 @@ use super::look::{Known, Look, Looker};
 use super::watched::Watched;
 use super::{IncidentSource, Options, Way, now_ms};
 use crate::discovery::Key;
+use crate::group_use::GroupUse;
 use crate::host_reader::{Disks, Interfaces, Load};
 use crate::model::{Host, Missing, Stop, Subject};
 use crate::server::Gone;
@@ -35,6 +36,7 @@ pub(super) struct Assembler {
     crowded: BTreeSet<Option<u16>>,
     hidden: u32,
     disks: Disks,
+    group_use: GroupUse,
     interfaces: Interfaces,
     load: Load,
     looker: Looker,
@@ -65,6 +67,7 @@ impl Assembler {
             crowded: BTreeSet::new(),
             hidden: 0,
             disks: Disks::default(),
+            group_use: GroupUse::default(),
             interfaces: Interfaces::default(),
             load: Load::default(),
             looker,
@@ -132,10 +135,7 @@ impl Assembler {
         if self.hidden > 0 && self.options.connect.is_empty() {
             host.missing.push(Missing {
                 subject: Subject::Instances,
-                reason: format!(
-                    "{} processes look like servers of other users; of these only what their sockets offer is shown",
-                    self.hidden
-                ),
+                reason: of_others(self.hidden),
                 remedy: Some("run as root to see where their files lie".to_string()),
             });
         }
@@ -146,6 +146,7 @@ impl Assembler {
             .filter_map(|volume| volume.disk.clone())
             .collect();
         host.devices = self.disks.read(root, &disks, &mut host.missing);
+        self.group_use.read(root, &mut host);
         let interfaces: BTreeSet<String> = host
             .instances
             .iter()
@@ -243,6 +244,15 @@ impl Assembler {
     }
 }
 
+/// Says how many processes this user may not look at.
+fn of_others(count: u32) -> String {
+    let (who, what) = match count {
+        1 => ("process looks like a server of another user", "of it only what its sockets offer is shown"),
+        _ => ("processes look like servers of other users", "of these only what their sockets offer is shown"),
+    };
+    format!("{count} {who}; {what}")
+}
+
 /// The others' places are paths.
 fn is_of_container(place: &str) -> bool {
     !place.starts_with('/')
@@ -257,6 +267,12 @@ mod tests {
 
     use super::*;
     use crate::model::{Instance, Reachability};
+
+    #[test]
+    fn one_process_is_told_of_as_one() {
+        assert!(of_others(1).starts_with("1 process looks like a server of another user; "));
+        assert!(of_others(2).starts_with("2 processes look like servers of other users; "));
+    }
 
     #[test]
     fn servers_of_containers_have_names_of_their_own() {

@@ -1,5 +1,6 @@
 //! Figures over time with axes: transactions, unflushed pages, and what the disks do against their caps.
 
+use pgcalm_monitor::model::Cap;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::symbols::Marker;
@@ -80,10 +81,13 @@ fn figures(scene: &Scene) -> Vec<Figure> {
         shown.push(disk);
         let caps = host.caps_of_all(volume);
         for meter in [Meter::WriteOperations, Meter::WriteBytes] {
+            let cap = meter.cap(&caps);
+            // A group's cap is for less than what the curve shows.
+            let of = if cap.is_some_and(Cap::is_of_group) { ", whole disk" } else { "" };
             figures.push(Figure {
-                title: format!("{} {disk} {}", disks::section(volume), meter.name()),
+                title: format!("{} {disk} {}{of}", disks::section(volume), meter.name()),
                 series: meter.series(scene, disk),
-                cap: meter.cap(&caps).map(|cap| cap.per_second as f64),
+                cap: cap.map(|cap| cap.per_second as f64),
                 format: match meter {
                     Meter::WriteOperations | Meter::ReadOperations => format::rate,
                     Meter::WriteBytes | Meter::ReadBytes => format::byte_rate,

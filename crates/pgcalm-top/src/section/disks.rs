@@ -5,7 +5,7 @@ use pgcalm_monitor::model::{Cap, Caps, DeviceRates, Host, Instance, Volume};
 use pgcalm_render::number;
 use ratatui::text::Span;
 
-use crate::row::{Row, field, right};
+use crate::row::{LABEL_WIDTH, Row, field, right};
 use crate::scene::Scene;
 use crate::section::{Context, listed};
 use crate::series::{Series, Worst};
@@ -77,8 +77,8 @@ pub fn greatest_share(host: &Host, instance: &Instance) -> Option<f64> {
         .filter_map(|volume| Some((host.caps_of_all(volume), host.device(volume)?.rates?)))
         .flat_map(|(caps, rates)| {
             Meter::ALL.map(|meter| {
-                let cap = meter.cap(&caps)?.per_second;
-                (cap > 0).then(|| meter.of(&rates) / cap as f64)
+                let cap = meter.cap(&caps).filter(|cap| cap.per_second > 0)?;
+                Some(cap.used(meter.of(&rates))? / cap.per_second as f64)
             })
         })
         .flatten()
@@ -105,13 +105,13 @@ pub fn rows(context: &Context) -> Vec<Row> {
 }
 
 fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<Row> {
-    let section = section(volume);
+    let section = label(volume);
     let rates = context.host.device(volume).and_then(|device| device.rates.as_ref());
     let Some(rates) = rates else { return Vec::new() };
     let volume = &Volume { caps: context.host.caps_of_all(volume), ..volume.clone() };
     let mut rows = Vec::new();
     for meter in Meter::ALL {
-        let cap = meter.cap(&volume.caps).map(|cap| cap.per_second as f64);
+        let cap = meter.cap(&volume.caps);
         let rank = match meter {
             Meter::WriteOperations => less,
             Meter::WriteBytes => less + 1,
@@ -122,7 +122,7 @@ fn volume_rows(context: &Context, volume: &Volume, disk: &str, less: u8) -> Vec<
             Meter::WriteBytes => disk,
             _ => "",
         };
-        let reading = Reading { disk, meter, value: meter.of(rates), cap: cap.filter(|cap| *cap > 0.0) };
+        let reading = Reading { disk, meter, value: meter.of(rates), cap: cap.filter(|cap| cap.per_second > 0) };
         rows.push(Row::new(&section, rank, reading.spans(context)).with_note(note));
     }
     rows.push(Row::text(&section, less + 4, details(context, volume, rates), context.palette().secondary()));
@@ -134,38 +134,52 @@ pub fn section(volume: &Volume) -> String {
     volume.roles.iter().map(|role| role.name()).collect::<Vec<_>>().join("+")
 }
 
-/// What a disk does, against what is allowed.
+/// As many of these roles as have room before the rows.
+fn label(volume: &Volume) -> String {
+    let mut roles: Vec<&str> = volume.roles.iter().map(|role| role.name()).collect();
+    while roles.len() > 1 && roles.join("+").len() >= LABEL_WIDTH {
+        roles.pop();
+    }
+    roles.join("+")
+}
+
+/// What a disk does, against what is allowed: on it, or to the control group of the instance by what that does.
 struct Reading<'a> {
     disk: &'a str,
     meter: Meter,
     value: f64,
-    cap: Option<f64>,
+    cap: Option<&'a Cap>,
 }
 
 impl Reading<'_> {
     fn spans(&self, context: &Context) -> Vec<Span<'static>> {
         let palette = context.palette();
-        let figure = match self.cap {
-            Some(cap) => {
-                format!("{} of {}", self.meter.format(self.value).trim_end_matches("/s"), self.meter.format(cap))
+        // A limit, and what is used of it.
+        let cap = self.cap.and_then(|cap| Some((cap, cap.per_second as f64, cap.used(self.value)?)));
+        let figure = match cap {
+            Some((_, limit, used)) => {
+                format!("{} of {}", self.meter.format(used).trim_end_matches("/s"), self.meter.format(limit))
             }
             None => self.meter.format(self.value),
         };
         let mut spans = vec![Span::raw(field(self.meter.name(), NAME_WIDTH)), Span::raw(field(&figure, FIGURE_WIDTH))];
         let series = self.meter.series(context.scene, self.disk);
-        let top = match self.cap {
-            Some(cap) => {
-                let share = self.value / cap;
+        let highest = series.highest(context.scene.start(), context.scene.end()).unwrap_or(0.0);
+        let top = match cap {
+            Some((cap, limit, used)) => {
+                let share = used / limit;
                 let style = palette.of_share(share);
                 spans.push(Span::styled(bar::gauge(share, GAUGE_WIDTH), style));
                 spans.push(Span::raw(right(&number::percent(share), PERCENT_WIDTH)));
-                // What goes beyond it is cut off: the top of a curve against a cap is that cap.
-                cap
+                // What goes beyond it is cut off: the top of a curve against a cap is that cap. But that of a group is none for
+                // the disk, whose curve it is.
+                if cap.is_of_group() { highest.max(limit) } else { limit }
             }
             None => {
                 let columns = GAUGE_WIDTH + PERCENT_WIDTH;
-                spans.push(Span::styled(field("no cap known", columns), palette.secondary()));
-                series.highest(context.scene.start(), context.scene.end()).unwrap_or(0.0)
+                let why = if self.cap.is_some() { "whole disk" } else { "no cap known" };
+                spans.push(Span::styled(field(why, columns), palette.secondary()));
+                highest
             }
         };
         let used = NAME_WIDTH + FIGURE_WIDTH + GAUGE_WIDTH + PERCENT_WIDTH + 1;
@@ -185,12 +199,20 @@ fn details(context: &Context, volume: &Volume, rates: &DeviceRates) -> String {
             format::byte_rate(rates.read_bytes_per_second)
         )
     });
+    let of_group = Meter::ALL.iter().any(|meter| meter.cap(&volume.caps).is_some_and(Cap::is_of_group));
+    let all = of_group.then(|| {
+        let (operations, bytes) = (rates.write_operations_per_second, rates.write_bytes_per_second);
+        format!("whole disk writes {}, {}", format::rate(operations), format::byte_rate(bytes))
+    });
     let in_flight = context.host.device(volume).map(|device| format!("{} in flight", format::count(device.in_flight)));
     let mut sources: Vec<&str> =
         Meter::ALL.iter().filter_map(|meter| meter.cap(&volume.caps)).map(|cap| cap.source.as_str()).collect();
     sources.dedup();
     let sources = (!sources.is_empty()).then(|| format!("caps by {}", sources.join(", ")));
+    let roles = Some(section(volume)).filter(|roles| *roles != label(volume));
     listed([
+        roles,
+        all,
         reads,
         rates.busy.map(|busy| format!("busy {}", number::percent(busy))),
         in_flight,

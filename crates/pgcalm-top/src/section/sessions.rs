@@ -52,7 +52,8 @@ fn waits(context: &Context, activity: &Activity) -> Vec<Row> {
     if causes.is_empty() {
         return vec![Row::text("Waits", 1, "no session was seen at work", context.palette().secondary())];
     }
-    let most = causes.iter().map(|(_, mean, now)| mean.max(*now as f64)).fold(0.0, f64::max);
+    // Less than one session is no full bar.
+    let most = causes.iter().map(|(_, mean, now)| mean.max(*now as f64)).fold(1.0, f64::max);
     causes
         .iter()
         .enumerate()

@@ -2,8 +2,9 @@
 
 use crate::support;
 
+use pgcalm_host::instance::Role;
 use pgcalm_monitor::model::{
-    Caps, CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Stop, StopBasis, Subject,
+    Caps, CheckpointPhase, Host, Interface, InterfaceRates, Reachability, Stop, StopBasis, Subject, WaitCause,
 };
 use pgcalm_top::palette::Palette;
 use pgcalm_top::scene::Scene;
@@ -335,6 +336,54 @@ fn the_cap_of_one_instance_is_not_drawn_against_what_all_do_on_the_disk() {
     });
     let text = lines(&picture(&history, &page(Page::Charts), 160, 50)).join("\n");
     assert!(text.contains("data sdb writes  780/s") && !text.contains("cap 800/s"), "{text}");
+}
+
+/// 780 operations per second are of all on the disk, 400 of the group that may do 800.
+#[test]
+fn a_group_s_cap_is_compared_with_what_the_group_does() {
+    let with = |used_per_second: Option<f64>| {
+        let history = history(|second| {
+            let mut instance = busy(second);
+            let cap = instance.volumes[0].caps.write_operations.as_mut().unwrap();
+            (cap.device, cap.used_per_second) = ("8:16".to_string(), used_per_second);
+            host(vec![instance])
+        });
+        lines(&picture(&history, &State::default(), 160, 50))
+    };
+    let own = with(Some(400.0));
+    let data = section(&own, "data");
+    assert!(data.contains("writes  400 of 800/s        █████·····  50 %"), "{data}");
+    let text = own.join("\n");
+    assert!(text.contains("whole disk writes 780/s") && text.contains("data sdb writes, whole disk"), "{text}");
+    let unknown = with(None);
+    let data = section(&unknown, "data");
+    assert!(data.contains("writes  780/s               whole disk"), "{data}");
+}
+
+#[test]
+fn roles_that_have_no_room_before_the_rows_are_among_the_details() {
+    let history = history(|second| {
+        let mut instance = busy(second);
+        instance.volumes[0].roles = vec![Role::Data, Role::Wal, Role::Log];
+        host(vec![instance])
+    });
+    let lines = lines(&picture(&history, &State::default(), 160, 50));
+    assert!(section(&lines, "data+wal").starts_with("data+wal    writes"), "{}", lines.join("\n"));
+    assert!(lines.join("\n").contains("data+wal+log, reads 3/s"), "{}", lines.join("\n"));
+}
+
+#[test]
+fn hardly_any_wait_is_no_full_bar() {
+    let history = history(|second| {
+        let mut instance = busy(second);
+        let activity = instance.activity.as_mut().unwrap();
+        activity.waits.clear();
+        activity.wait_session_seconds = [(WaitCause::DataIo, second as f64 * 0.02)].into();
+        host(vec![instance])
+    });
+    let lines = lines(&picture(&history, &State::default(), 80, 24));
+    let waits = section(&lines, "Waits");
+    assert!(waits.contains("0.0 mean ▍") && !waits.contains('█'), "{waits}");
 }
 
 #[test]

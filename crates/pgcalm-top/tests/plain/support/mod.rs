@@ -209,7 +209,8 @@ pub(crate) fn busy(second: u64) -> Instance {
 }
 
 fn cap(per_second: u64) -> Cap {
-    Cap { per_second, source: "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device".to_string() }
+    let source = "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device".to_string();
+    Cap { per_second, source, ..Cap::default() }
 }
 
 /// The same without the module, as a user without privileges sees it.
