@@ -1,6 +1,7 @@
 //! What `pgcalm doctor` judges by: all that it has read of host and server. Rules read nothing else.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::isolate::report as isolate;
 use pgcalm_host::{Known, Unknown};
@@ -161,6 +162,13 @@ pub struct Cap {
     pub value: u64,
     /// A file of a control group, `pg_calm_status` or an option of the command.
     pub source: String,
+}
+
+impl Cap {
+    /// Whether it is the limit of a control group, which holds for what the group does, whatever others do on the disk.
+    pub fn is_of_group(&self) -> bool {
+        Path::new(&self.source).is_absolute()
+    }
 }
 
 /// The limit of `/sys/class/bdi/MAJ:MIN`.
@@ -465,4 +473,10 @@ pub struct DiskRates {
     /// Bytes read per second, likewise.
     #[serde(default)]
     pub read_bytes_per_second: f64,
+    /// Write operations per second of the control group whose limit is the cap, by its own counters; null without one.
+    #[serde(default)]
+    pub group_write_operations_per_second: Option<f64>,
+    /// Bytes written per second, likewise.
+    #[serde(default)]
+    pub group_write_bytes_per_second: Option<f64>,
 }

@@ -73,13 +73,14 @@ pub fn judge(facts: Facts) -> Report {
                     commands.push(after_settings(report.facts.server.as_ref(), &found.changes));
                 }
                 commands.extend(found.commands);
+                let (cure, effect) = found.advice.unwrap_or((rule.cure, rule.effect));
                 report.findings.push(Finding {
                     rule: rule.id.to_string(),
                     severity: rule.severity,
                     problem: rule.problem.to_string(),
                     evidence: found.evidence,
-                    cure: rule.cure.to_string(),
-                    effect: rule.effect.to_string(),
+                    cure: cure.to_string(),
+                    effect: effect.to_string(),
                     commands,
                     reversible: changeable,
                     changes: if changeable { found.changes } else { Vec::new() },
@@ -168,8 +169,9 @@ fn command(change: &Change) -> String {
     match change.target {
         Target::Setting => format!("ALTER SYSTEM SET {} = '{to}';", change.name),
         Target::Kernel => match change.name.strip_prefix("/proc/sys/") {
-            Some(name) => format!("sysctl -w {}={to}", name.replace('/', ".")),
-            None => format!("echo {to} > {}", change.name),
+            Some(name) => format!("sudo sysctl -w {}={to}", name.replace('/', ".")),
+            // The shell of who calls it makes a redirection, not sudo.
+            None => format!("echo {to} | sudo tee {}", change.name),
         },
     }
 }

@@ -31,7 +31,7 @@ pub struct DeviceStat {
 pub fn counts(root: &HostRoot, name: &str, stat: &DeviceStat) -> std::result::Result<(), Unknown> {
     let switch = format!("sys/block/{name}/queue/iostats");
     if root.read(&switch).is_ok_and(|text| text.trim() == "0") {
-        return Err(Unknown::new(format!("what {name} does: its counters are off; echo 1 > /{switch}")));
+        return Err(Unknown::new(format!("what {name} does: its counters are off; echo 1 | sudo tee /{switch}")));
     }
     // Whatever mounts a file system reads it first.
     if stat.read_ops == 0 && stat.write_ops == 0 {

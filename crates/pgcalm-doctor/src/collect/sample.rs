@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pgcalm_host::block_device::DeviceStat;
-use pgcalm_host::{HostRoot, Unknown, block_device};
+use pgcalm_host::throttle::Kind;
+use pgcalm_host::{HostRoot, Unknown, block_device, throttle};
 use pgcalm_postgres::{Client, Version, is_lost};
 use postgres::Error;
 
-use crate::facts::{DiskRates, Host, Sample, StandbyLag};
+use crate::facts::{Disk, DiskRates, Host, Sample, StandbyLag};
 
 /// Bytes of WAL since the cluster was made, by position.
 const WAL_POSITION: &str = "\
@@ -46,6 +48,14 @@ fn unless_lost<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
+/// What the groups whose limits are the caps of a disk have written there: operations and bytes.
+fn written_by_groups(root: &HostRoot, disk: &Disk) -> [Option<u64>; 2] {
+    [(&disk.write_iops, Kind::WriteIops), (&disk.write_bandwidth, Kind::WriteBps)].map(|(cap, kind)| {
+        let cap = cap.as_ref().filter(|cap| cap.is_of_group())?;
+        throttle::done(root, Path::new(&cap.source), &disk.disk.number, kind)
+    })
+}
+
 /// Reads counters twice.
 ///
 /// Errors are those of a server that is gone, or ended meanwhile.
@@ -73,23 +83,26 @@ pub(super) fn take(
                 block_device::counts(root, &name, &stat).map(|()| stat)
             })
             .collect();
+        let of_host = host.into_iter().flat_map(|host| &host.disks);
+        let groups: Vec<[Option<u64>; 2]> = of_host.map(|disk| written_by_groups(root, disk)).collect();
         let (standbys, commits) = match client.as_mut() {
             Some(client) => (standbys(client)?, commits(client)?),
             None => Default::default(),
         };
-        Ok((Instant::now(), wal, disks, standbys, commits))
+        Ok((Instant::now(), wal, disks, groups, standbys, commits))
     };
-    let (start, wal_before, before, standbys_before, commits_before) = read()?;
+    let (start, wal_before, before, groups_before, standbys_before, commits_before) = read()?;
     if wal_before.is_none() && names.is_empty() {
         return Ok(None);
     }
     thread::sleep(time);
-    let (end, wal_after, after, standbys_after, commits_after) = read()?;
+    let (end, wal_after, after, groups_after, standbys_after, commits_after) = read()?;
     let seconds = (end - start).as_secs_f64();
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     let mut disks = Vec::new();
     let mut uncounted = BTreeMap::new();
-    for (name, ends) in names.iter().zip(before.into_iter().zip(after)) {
+    let by_group = |disk: usize, what: usize| Some(rate(groups_before[disk][what]?, groups_after[disk][what]?));
+    for (number, (name, ends)) in names.iter().zip(before.into_iter().zip(after)).enumerate() {
         match ends {
             (Ok(before), Ok(after)) => disks.push(DiskRates {
                 name: name.clone(),
@@ -97,6 +110,8 @@ pub(super) fn take(
                 write_bytes_per_second: rate(before.write_bytes, after.write_bytes),
                 read_operations_per_second: rate(before.read_ops, after.read_ops),
                 read_bytes_per_second: rate(before.read_bytes, after.read_bytes),
+                group_write_operations_per_second: by_group(number, 0),
+                group_write_bytes_per_second: by_group(number, 1),
             }),
             (_, Err(why)) | (Err(why), Ok(_)) => {
                 uncounted.insert(name.clone(), why);

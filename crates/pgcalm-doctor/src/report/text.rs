@@ -6,6 +6,9 @@ use pgcalm_render::text::width;
 use super::{Change, Finding, Report, Severity, Target};
 use crate::rules::TO_BE_WEIGHED;
 
+/// Said where a text names a document.
+const WHERE_DOCS_ARE: &str = "docs/ is in /usr/share/doc/pgcalm with the Debian package, and in the source tree.";
+
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
@@ -22,6 +25,9 @@ pub fn render(report: &Report) -> String {
         for text in &report.permanent {
             line(&mut out, text);
         }
+    }
+    if out.contains("docs/") {
+        paragraph(&mut out, WHERE_DOCS_ARE);
     }
     for note in &report.notes {
         paragraph(&mut out, note);

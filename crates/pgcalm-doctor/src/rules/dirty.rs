@@ -47,7 +47,7 @@ pub(super) fn limit_beyond_checkpoint(facts: &Facts) -> Answer {
             iops.source
         ))
         .and(format!("checkpoint_timeout is {}", words::time(timeout)))
-        .run(format!("sysctl -w vm.dirty_bytes={bytes} vm.dirty_background_bytes={}", bytes / 2))
+        .run(format!("sudo sysctl -w vm.dirty_bytes={bytes} vm.dirty_background_bytes={}", bytes / 2))
     })
 }
 

@@ -1,7 +1,6 @@
 //! Disks, their caps and what shares them.
 
-use std::path::Path;
-
+use crate::isolate::report as isolate;
 use crate::isolate::report::{Journal, Limit, Place};
 
 use crate::facts::{Cap, Disk, Facts};
@@ -15,6 +14,11 @@ const WHOLE: u64 = 1_000_000;
 const SET_ASIDE: u64 = WHOLE / 2;
 /// A mean over a few seconds that comes this near to a cap has seconds at the cap in it.
 const AT_CAP: f64 = 0.9;
+
+/// What helps a disk at its cap where pg_calm is on.
+const MORE_THAN_PG_CALM: &str =
+    "pg_calm is on. Beyond it: larger shared_buffers, a longer checkpoint_timeout; or a larger volume or limit.";
+const NOT_MEASURED: &str = "Fewer operations, or more of them allowed. Not measured here.";
 
 /// Twice what a read of a cloud's volume takes that has nothing else to do.
 const READ_LATENCY_US: u64 = 1000;
@@ -104,8 +108,10 @@ fn in_unit_of(file: &str, share: u64) -> u64 {
 pub(super) fn at_cap(facts: &Facts) -> Answer {
     let instance = read::instance(facts)?;
     let Some(sample) = &facts.sample else { return Err("rates were not measured: give --duration".into()) };
-    let of = |used: Option<f64>| {
-        used.map_or("no known cap".to_string(), |used| format!("{} of its cap", words::percent(used, 1.0)))
+    let of = |used: &Use| match used.part {
+        Some(part) => format!("{} of its cap", words::percent(part, 1.0)),
+        None if used.whose.is_empty() => "no known cap".to_string(),
+        None => "the limit is a control group's".to_string(),
     };
     let mut found: Option<Found> = None;
     let mut judged = Vec::new();
@@ -115,11 +121,13 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
             rates.write_operations_per_second,
             rates.read_operations_per_second,
             (&disk.write_iops, &disk.all_iops),
+            rates.group_write_operations_per_second,
         );
         let bytes = Use::of(
             rates.write_bytes_per_second,
             rates.read_bytes_per_second,
             (&disk.write_bandwidth, &disk.all_bandwidth),
+            rates.group_write_bytes_per_second,
         );
         if operations.part.is_some() || bytes.part.is_some() {
             judged.push(&disk.disk);
@@ -128,15 +136,17 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
             continue;
         }
         let evidence = format!(
-            "{} ({}): {:.0} {}write operations per second, {}; {} {}written per second, {}; {:.0} s sampled",
+            "{} ({}): {:.0} {}write operations per second{}, {}; {} {}written per second{}, {}; {:.0} s sampled",
             disk.disk.name,
             disk.roles.join(", "),
             operations.rate,
             operations.kinds,
-            of(operations.part),
+            operations.whose,
+            of(&operations),
             words::size(bytes.rate as u64),
             bytes.kinds,
-            of(bytes.part),
+            bytes.whose,
+            of(&bytes),
             sample.seconds
         );
         found = Some(match found {
@@ -144,8 +154,9 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
             None => Found::new(evidence),
         });
     }
-    if found.is_some() {
-        return Ok(found);
+    if let Some(found) = found {
+        let is_calm = read::pg_calm_is_on(facts);
+        return Ok(Some(if is_calm { found.advise(MORE_THAN_PG_CALM, NOT_MEASURED) } else { found }));
     }
     // That none is at its cap is known only if it is of each that the server waits for.
     for place in instance.places.iter().filter(|p| p.role != "log") {
@@ -156,11 +167,20 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
         if !place.disks().any(|disk| judged.contains(&disk)) {
             return Err(match sample.uncounted.get(&disk.name) {
                 Some(why) => why.clone(),
-                None => Unknown::new(format!("{} ({}): {}", disk.name, place.role, read::no_cap())),
+                None => Unknown::new(format!("{} ({}): {}", disk.name, place.role, why_not_judged(facts, disk)?)),
             });
         }
     }
     Ok(None)
+}
+
+/// Why it is not known how much of a disk's cap is used.
+fn why_not_judged(facts: &Facts, disk: &isolate::Disk) -> Result<Unknown, Unknown> {
+    let known = read::host(facts)?.disks.iter().find(|known| known.disk == *disk);
+    let cap = known.and_then(|known| known.write_iops.as_ref().or(known.write_bandwidth.as_ref()));
+    Ok(cap.map_or_else(read::no_cap, |cap| {
+        Unknown::new(format!("the limit is a control group's, whose counters beside {} can't be read", cap.source))
+    }))
 }
 
 /// What is used of the cap that is nearest.
@@ -169,21 +189,32 @@ struct Use {
     rate: f64,
     /// What counts beside writes.
     kinds: &'static str,
-    /// Of the cap, if one is known.
+    /// Of the cap, if one is known, and what is used of it.
     part: Option<f64>,
+    /// Who does that, if it is not all on the disk under a cap of the disk.
+    whose: &'static str,
 }
 
 impl Use {
-    /// Of writes' own cap, or of the one that they share with reads.
-    fn of(writes: f64, reads: f64, (own, all): (&Option<Cap>, &Option<Cap>)) -> Self {
-        let part = |rate: f64, cap: &Option<Cap>| cap.as_ref().map(|cap| rate / cap.value as f64);
-        let (alone, both) = (part(writes, own), part(writes + reads, all));
+    /// Of writes' own cap, or of the one that they share with reads. A control group's is for what the group writes.
+    fn of(writes: f64, reads: f64, (own, all): (&Option<Cap>, &Option<Cap>), group: Option<f64>) -> Self {
+        let part = |rate: f64, cap: &Cap| rate / cap.value as f64;
+        let both = all.as_ref().map(|cap| part(writes + reads, cap));
+        let alone = match (own, group) {
+            (None, _) => Self { rate: writes, kinds: "", part: None, whose: "" },
+            (Some(cap), _) if !cap.is_of_group() => {
+                Self { rate: writes, kinds: "", part: Some(part(writes, cap)), whose: "" }
+            }
+            (Some(cap), Some(group)) => {
+                // v1 counts what a group asks for, of which its limit lets no more through.
+                let rate = group.min(cap.value as f64);
+                Self { rate, kinds: "", part: Some(part(rate, cap)), whose: " by its control group" }
+            }
+            (Some(_), None) => Self { rate: writes, kinds: "", part: None, whose: " on the whole disk" },
+        };
+        let shared = Self { rate: writes + reads, kinds: "read and ", part: both, whose: "" };
         // None is less than any part.
-        if both > alone {
-            Self { rate: writes + reads, kinds: "read and ", part: both }
-        } else {
-            Self { rate: writes, kinds: "", part: alone }
-        }
+        if shared.part > alone.part { shared } else { alone }
     }
 }
 
@@ -191,7 +222,7 @@ impl Use {
 /// that counts may be the group's by another name, as `pg_calm.iops`.
 fn is_held_before(facts: &Facts, disk: &Disk, cap: &Cap) -> Result<bool, Unknown> {
     let holds = |limit: &Limit| limit.in_force && limit.disk == disk.disk && limit.kind.starts_with("write");
-    Ok(Path::new(&cap.source).is_absolute() || read::instance(facts)?.limits.iter().any(holds))
+    Ok(cap.is_of_group() || read::instance(facts)?.limits.iter().any(holds))
 }
 
 /// The block layer lets the kernel's flusher have more writes in flight than a commit can wait for.

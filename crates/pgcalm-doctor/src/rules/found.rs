@@ -15,6 +15,8 @@ pub struct Found {
     pub changes: Vec<Change>,
     /// Other commands.
     pub commands: Vec<String>,
+    /// Cure and effect in place of the rule's.
+    pub advice: Option<(&'static str, &'static str)>,
 }
 
 impl Found {
@@ -26,6 +28,12 @@ impl Found {
     /// Adds evidence.
     pub fn and(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
+        self
+    }
+
+    /// Gives cure and effect where the rule's are not for this server.
+    pub fn advise(mut self, cure: &'static str, effect: &'static str) -> Self {
+        self.advice = Some((cure, effect));
         self
     }
 

@@ -32,6 +32,27 @@ fn a_finding_has_all_that_a_reader_needs_and_its_commands_stay_whole() {
 }
 
 #[test]
+fn where_documents_are_is_told_once_if_any_is_named() {
+    let finding = |effect: &str| Finding {
+        rule: "slot-lost".into(),
+        severity: Severity::Outage,
+        problem: "It goes.".into(),
+        evidence: Vec::new(),
+        cure: "Do this.".into(),
+        effect: effect.into(),
+        commands: Vec::new(),
+        reversible: false,
+        changes: Vec::new(),
+    };
+    let mut report = report("check");
+    report.findings = vec![finding("Then that.")];
+    assert!(!text::render(&report).contains("/usr/share/doc"));
+    report.findings = vec![finding("As docs/a.md has it."), finding("As docs/b.md has it.")];
+    let text = text::render(&report);
+    assert_eq!(text.matches("docs/ is in /usr/share/doc/pgcalm").count(), 1, "{text}");
+}
+
+#[test]
 fn rules_that_lack_the_same_thing_are_named_together_and_whole() {
     let mut report = report("check");
     report.unanswered = ["with-a-long-name"; 12]

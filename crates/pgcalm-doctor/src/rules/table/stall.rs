@@ -10,7 +10,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Stall,
         problem: "A disk works at its cap: whatever else is asked of it waits in its queue.",
         looks_at: "`/sys/block/*/stat` during `--duration`; caps of control groups, of `pg_calm_status`, of `--iops`",
-        applies: "90 % of a cap or more; reads count where they share it with writes, as under `--iops`",
+        applies: "90 % of a cap or more; of a control group's by what the group writes, on cgroup v1 what it asks for; reads count \
+                  where they share it with writes, as under `--iops`",
         reason: "the throttle queue is first in, first out, and grows once the cap is reached; 90 % as a mean of seconds has \
                  seconds at the cap in it",
         cure: "Fewer, larger writes: pg_calm, larger shared_buffers, a longer checkpoint_timeout; or a larger volume.",

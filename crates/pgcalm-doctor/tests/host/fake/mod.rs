@@ -194,6 +194,8 @@ fn rates(disk: &str) -> DiskRates {
         write_bytes_per_second: 1e6,
         read_operations_per_second: 0.0,
         read_bytes_per_second: 0.0,
+        group_write_operations_per_second: None,
+        group_write_bytes_per_second: None,
     }
 }
 

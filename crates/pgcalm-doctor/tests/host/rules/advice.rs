@@ -296,11 +296,11 @@ fn commands_are_exact() {
         let case = cases().into_iter().find(|case| case.rule == rule).unwrap();
         find(&judge(&case), rule).commands.clone()
     };
-    assert_eq!(commands("dirty-writeback-interval"), ["sysctl -w vm.dirty_writeback_centisecs=500"]);
-    assert_eq!(commands("device-dirty-limit"), ["echo 1000000 > /sys/class/bdi/8:0/max_ratio_fine"]);
-    assert_eq!(commands("writeback-throttling"), ["echo 1000 > /sys/block/sda/queue/wbt_lat_usec"]);
-    assert_eq!(commands("read-ahead-long"), ["echo 128 > /sys/class/bdi/8:0/read_ahead_kb"]);
-    assert_eq!(commands("queue-long"), ["echo 30 > /sys/block/sda/queue/nr_requests"]);
+    assert_eq!(commands("dirty-writeback-interval"), ["sudo sysctl -w vm.dirty_writeback_centisecs=500"]);
+    assert_eq!(commands("device-dirty-limit"), ["echo 1000000 | sudo tee /sys/class/bdi/8:0/max_ratio_fine"]);
+    assert_eq!(commands("writeback-throttling"), ["echo 1000 | sudo tee /sys/block/sda/queue/wbt_lat_usec"]);
+    assert_eq!(commands("read-ahead-long"), ["echo 128 | sudo tee /sys/class/bdi/8:0/read_ahead_kb"]);
+    assert_eq!(commands("queue-long"), ["echo 30 | sudo tee /sys/block/sda/queue/nr_requests"]);
     assert_eq!(commands("max-wal-size"), ["ALTER SYSTEM SET max_wal_size = '2048MB';", "SELECT pg_reload_conf();"]);
     // A quarter of 16 GB, smaller than the databases.
     assert_eq!(

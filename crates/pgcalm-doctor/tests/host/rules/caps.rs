@@ -109,3 +109,58 @@ fn bytes_read_count_against_a_bandwidth_that_they_share() {
     let evidence = find(&rules::judge(facts), "device-at-cap").evidence.join("\n");
     assert!(evidence.contains("121 MB read and written per second, 97 % of its cap"), "{evidence}");
 }
+
+/// Others on the disk do 716 operations per second, of which 150 are allowed to the server's group.
+#[test]
+fn a_group_s_limit_is_compared_with_what_the_group_writes() {
+    let judged = |by_group: Option<f64>| {
+        let mut facts = Host::new().facts();
+        for disk in &mut facts.host.as_mut().unwrap().disks {
+            let source = "/sys/fs/cgroup/blkio/db/blkio.throttle.write_iops_device".to_string();
+            (disk.write_iops, disk.write_bandwidth) = (Some(Cap { value: 150, source }), None);
+        }
+        for rates in &mut facts.sample.as_mut().unwrap().disks {
+            rates.write_operations_per_second = 716.0;
+            rates.group_write_operations_per_second = by_group;
+        }
+        rules::judge(facts)
+    };
+    let report = judged(Some(75.0));
+    assert!(report.clear.iter().any(|id| id == "device-at-cap"), "{:?}", ids(&report));
+    // What a burst asks for beyond the limit waits.
+    let evidence = find(&judged(Some(900.0)), "device-at-cap").evidence.join("\n");
+    assert!(evidence.contains("150 write operations per second by its control group, 100 % of its cap"), "{evidence}");
+    let report = judged(None);
+    let why = unanswered(&report, "device-at-cap");
+    assert!(why.contains("sda (data): the limit is a control group's, whose counters"), "{why}");
+}
+
+#[test]
+fn the_counters_of_the_limit_s_group_are_sampled() {
+    let host = Host::new();
+    host.limit_data();
+    for disk in ["sda", "sdb"] {
+        host.write(&format!("sys/devices/{disk}/stat"), "9 0 8 0 10 0 80 0 0 1000 0\n");
+    }
+    let options = Options {
+        instance: Some("5432".to_string()),
+        sample: std::time::Duration::from_millis(10),
+        ..Options::default()
+    };
+    let rates = || collect(&host.root, &options).unwrap().facts.sample.unwrap().disks[0].clone();
+    assert_eq!(rates().group_write_operations_per_second, None);
+    host.write(&format!("{}/io.stat", fake::SERVICE), "8:0 rbytes=0 wbytes=4096 rios=0 wios=1 dbytes=0 dios=0\n");
+    let rates = rates();
+    assert_eq!((rates.name.as_str(), rates.group_write_operations_per_second), ("sda", Some(0.0)));
+    assert_eq!(rates.group_write_bytes_per_second, None);
+}
+
+#[test]
+fn pg_calm_is_no_cure_where_it_is_on() {
+    let mut facts = Host::new().facts();
+    facts.sample.as_mut().unwrap().disks[0].write_operations_per_second = 2900.0;
+    let cure = |facts: &Facts| find(&rules::judge(facts.clone()), "device-at-cap").cure.clone();
+    assert!(cure(&facts).starts_with("Fewer, larger writes: pg_calm, "));
+    calm(&mut facts);
+    assert!(cure(&facts).starts_with("pg_calm is on. Beyond it: "));
+}
