@@ -49,8 +49,9 @@ pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>
     let mut session = session;
     connect.attach(&mut session);
     take(Line::Start(session.start_line("connect", vec![format!("threshold {} s", options.threshold.as_secs_f64())])))?;
+    let (looked, ended) = (Instant::now(), HashSet::new());
     let mut reader =
-        Reader { connect: &connect, symbols, stacks: Stacks::default(), looked: Instant::now(), ended: HashSet::new() };
+        Reader { connect: &connect, major: target.major, symbols, stacks: Stacks::default(), looked, ended };
     let mut summary = Summary::default();
     let mut total_ms = 0.0;
     let mut reported: HashSet<u32> = HashSet::new();
@@ -90,6 +91,8 @@ pub fn run(target: &Target, options: &Options, stop: &Stop, take: Take<'_, Line>
 /// From what the kernel has counted to the model.
 struct Reader<'a> {
     connect: &'a Connect,
+    /// Major version of the server.
+    major: u32,
     symbols: KernelSymbols,
     stacks: Stacks,
     /// When the maps were last looked through.
@@ -180,7 +183,10 @@ impl Reader<'_> {
         let spent: Vec<Spent> = charges
             .iter()
             .filter(|(key, _)| key.phase == number)
-            .filter_map(|(key, charge)| Some(Spent { role: Role::Backend, what: self.what(key)?, ns: charge.ns }))
+            .filter_map(|(key, charge)| {
+                let what = attribution::named(self.what(key)?, self.major);
+                Some(Spent { role: Role::Backend, what, ns: charge.ns })
+            })
             .collect();
         let attribution = attribution::attribute(&spent, &WalLoad::default());
         let mut calls: Vec<PhaseCalls> = calls

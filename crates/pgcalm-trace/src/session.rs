@@ -436,6 +436,11 @@ pub fn start_line(target: &Target, verb: &str, options: Vec<String>, ebpf: bool,
 /// The initial pid namespace, PROC_PID_INIT_INO of include/uapi/linux/nsfs.h.
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// Why eBPF is no use there.
+const IN_A_CONTAINER: &str = "\
+this is a container with process ids of its own, which eBPF does not see; run on the host, where --instance finds \
+servers in containers, too";
+
 fn check_host(target: &Target) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::Host(
@@ -451,11 +456,17 @@ fn check_host(target: &Target) -> Result<(), Failure> {
     }
     let namespace = std::fs::read_link(target.root.path("proc/self/ns/pid"));
     if namespace.is_ok_and(|namespace| namespace.as_os_str() != INITIAL_PID_NAMESPACE) {
-        return Err(Failure::Host(
-            "this is a container with process ids of its own, which eBPF does not see; run on the host, where --pid \
-             finds servers in containers, too"
-                .to_string(),
-        ));
+        return Err(Failure::Host(IN_A_CONTAINER.to_string()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_out_of_a_container_is_an_option_that_there_is() {
+        assert!(IN_A_CONTAINER.contains(" --instance ") && !IN_A_CONTAINER.contains("--pid"), "{IN_A_CONTAINER}");
+    }
 }

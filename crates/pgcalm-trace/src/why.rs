@@ -2,6 +2,7 @@
 
 pub mod attribution;
 pub(crate) mod disk_idle;
+pub mod event_names;
 mod history;
 mod kernel_threads;
 pub mod lock_names;

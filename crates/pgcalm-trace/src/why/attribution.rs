@@ -2,7 +2,7 @@
 
 use pgcalm_host::server_process::Role;
 
-use super::{lock_names, stack_class};
+use super::{event_names, lock_names, stack_class};
 use crate::io::report::Operation;
 use crate::report::file_kind::FileKind;
 use crate::why::report::{Cause, Share, by_cause, finish};
@@ -51,6 +51,8 @@ pub enum What {
     Lwlock(String),
     /// Waited for a heavyweight lock of that type.
     HeavyweightLock(u32),
+    /// Waited for another process, by the name of that wait.
+    Ipc(String),
     /// Slept otherwise, with the server's wait event; none if the server does not tell it.
     WaitEvent {
         /// `wait_event_info`, 0 if the server had set none.
@@ -151,11 +153,24 @@ pub fn decisive(second: &[Share], lost_s: f64, in_long_calls: Option<&[Spent]>) 
     Some((cause, seconds / lost_s))
 }
 
-/// A wait that the server's probes would have told of, where only the wait event does.
+/// A wait with its name in a server of that major version, which numbers them in its own way.
+pub fn named(what: What, major: u32) -> What {
+    match what {
+        What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_LWLOCK => {
+            What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS, major))
+        }
+        What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_IPC => {
+            What::Ipc(event_names::ipc(event & !EVENT_CLASS, major))
+        }
+        what => what,
+    }
+}
+
+/// A wait that the server's probes would have told of, where only the wait event does. The version is not known here.
 fn by_probe(what: &What) -> What {
     match what {
         What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_LWLOCK => {
-            What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS))
+            What::Lwlock(lock_names::lightweight(event & !EVENT_CLASS, 0))
         }
         What::WaitEvent { event: Some(event), .. } if event & EVENT_CLASS == EVENT_LOCK => {
             What::HeavyweightLock(event & !EVENT_CLASS)
@@ -182,6 +197,7 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
             (stack_class::cause(frames, *operation, *file, *throttled), *file, None)
         }
         What::Lwlock(name) => (Cause::Lwlock, FileKind::None, Some(name.clone())),
+        What::Ipc(name) => (Cause::Ipc, FileKind::None, Some(name.clone())),
         What::HeavyweightLock(kind) => (Cause::Lock, FileKind::None, Some(lock_names::lock_type(*kind).to_string())),
         // PostgreSQL 18: what other processes (io_method=worker) or the kernel (io_uring) read for it (pgaio_io_wait).
         What::WaitEvent { event: Some(event), operation: Operation::Other, .. } if event & EVENT_CLASS == EVENT_IO => {
@@ -191,10 +207,10 @@ fn classify(what: &What) -> (Cause, FileKind, Option<String>) {
             let event = event.unwrap_or_default();
             let number = event & !EVENT_CLASS;
             let (cause, object) = match event & EVENT_CLASS {
-                EVENT_LWLOCK => (Cause::Lwlock, Some(format!("tranche {number}"))),
+                EVENT_LWLOCK => (Cause::Lwlock, Some(lock_names::lightweight(number, 0))),
                 EVENT_LOCK => (Cause::Lock, Some(lock_names::lock_type(number).to_string())),
                 EVENT_BUFFER_PIN => (Cause::Lock, Some("buffer pin".to_string())),
-                EVENT_IPC => (Cause::Ipc, Some(format!("IPC event {number}"))),
+                EVENT_IPC => (Cause::Ipc, Some(event_names::ipc(number, 0))),
                 EVENT_TIMEOUT => (Cause::Sleep, None),
                 EVENT_EXTENSION => (Cause::Unknown, Some("an extension's wait".to_string())),
                 _ => (Cause::Unknown, None),

@@ -113,8 +113,8 @@ impl Seconds {
         let (keys, spent): (Vec<ChargeKey>, Vec<Spent>) = charges
             .iter()
             .filter_map(|(key, charge)| {
-                let spent = Spent { role: roles[&key.tgid], what: self.what(why, key)?, ns: charge.ns };
-                Some((*key, spent))
+                let what = attribution::named(self.what(why, key)?, session.target.major);
+                Some((*key, Spent { role: roles[&key.tgid], what, ns: charge.ns }))
             })
             .unzip();
         let wal = wal_of(why, &before, &counters);

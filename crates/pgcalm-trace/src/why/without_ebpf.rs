@@ -18,7 +18,7 @@ use crate::server_log::ServerLog;
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::why::Options;
-use crate::why::attribution::{Spent, What};
+use crate::why::attribution::{Spent, What, named};
 use crate::why::report::{Line, Summary};
 use crate::why::sampled_second::Seconds;
 use crate::why::views::Views;
@@ -161,7 +161,8 @@ impl Sampler<'_> {
                 throttled: false,
             });
         }
-        Some(What::WaitEvent { event: self.event(pid), operation, polls: syscalls::polls(number) })
+        let what = What::WaitEvent { event: self.event(pid), operation, polls: syscalls::polls(number) };
+        Some(named(what, self.target.major))
     }
 
     fn file(&self, pid: i32, operation: Operation, descriptor: u64) -> FileKind {

@@ -208,6 +208,37 @@ fn wait_events_tell_of_locks_where_probes_do_not() {
     assert!((seconds(&result, Cause::Lock) * 1e9 - 2.0).abs() < 1e-6);
 }
 
+/// PostgreSQL 15: 55 is WALInsert, whose holders wait for room in the WAL buffers; 56 BufferContent, IPC 9 CheckpointDone.
+#[test]
+fn waits_have_the_names_of_the_server_s_version() {
+    let of = |event: u32, ns| {
+        let what = What::WaitEvent { event: Some(event), operation: Operation::Other, polls: true };
+        backend(named(what, 15), ns)
+    };
+    let spent = [
+        of(EVENT_LWLOCK | 55, 10),
+        of(EVENT_LWLOCK | 56, 3),
+        of(EVENT_IPC | 9, 2),
+        of(EVENT_CLIENT, 100),
+        wal_sync(Role::WalWriter, true, 1),
+    ];
+    let result = attribute(&spent, &WalLoad::default());
+    let shares: Vec<(Cause, Option<&str>, Option<&str>)> = result
+        .shares
+        .iter()
+        .map(|share| (share.cause, share.object.as_deref(), share.through.as_deref()))
+        .collect();
+    assert_eq!(
+        shares,
+        [
+            (Cause::BlockThrottling, None, Some("WALInsert")),
+            (Cause::Lwlock, Some("BufferContent"), None),
+            (Cause::Ipc, Some("CheckpointDone"), None),
+        ]
+    );
+    assert_eq!(result.client_ns, 100);
+}
+
 #[test]
 fn who_waits_for_a_read_of_an_io_worker_waits_for_the_data_file() {
     // A call of its own that sleeps so, as on FUSE, may be on any file.
