@@ -7,7 +7,7 @@ use std::time::Instant;
 use pgcalm_host::HostRoot;
 use pgcalm_host::throttle::{self, Kind};
 
-use crate::model::{Device, Host};
+use crate::model::{DeviceRates, Host};
 
 /// The file of a limit, its device, and what it limits.
 type Key = (String, String, &'static str);
@@ -26,7 +26,7 @@ impl GroupUse {
         let Host { devices, instances, .. } = host;
         for volume in instances.iter_mut().flat_map(|instance| &mut instance.volumes) {
             let disk = devices.iter().find(|device| volume.disk.as_ref() == Some(&device.name));
-            let is_idle = disk.is_some_and(is_idle);
+            let rates = disk.and_then(|disk| disk.rates);
             let caps = [
                 (Kind::ReadIops, &mut volume.caps.read_operations),
                 (Kind::ReadBps, &mut volume.caps.read_bytes),
@@ -42,7 +42,7 @@ impl GroupUse {
                     None => {
                         let count = throttle::done(root, Path::new(&cap.source), &cap.device, kind);
                         let Some(count) = count else { continue };
-                        let counted = Counted::after(before.get(&key), now, count, cap.per_second, is_idle);
+                        let counted = Counted::after(before.get(&key), now, count, room(kind, cap.per_second, rates));
                         self.counted.insert(key, counted);
                         counted
                     }
@@ -53,8 +53,19 @@ impl GroupUse {
     }
 }
 
-fn is_idle(device: &Device) -> bool {
-    device.rates.is_some_and(|rates| rates.read_operations_per_second + rates.write_operations_per_second == 0.0)
+/// What of a kind can get through a limit per second, on a disk that does so much: of bytes no more than all that it does, while
+/// another limit holds the group; of operations more, as the disk takes several as one. What does nothing lets nothing through.
+fn room(kind: Kind, per_second: u64, rates: Option<DeviceRates>) -> f64 {
+    let limit = per_second as f64;
+    let Some(rates) = rates else { return limit };
+    match kind {
+        Kind::ReadBps => limit.min(rates.read_bytes_per_second),
+        Kind::WriteBps => limit.min(rates.write_bytes_per_second),
+        Kind::ReadIops | Kind::WriteIops => {
+            let is_idle = rates.read_operations_per_second + rates.write_operations_per_second == 0.0;
+            if is_idle { 0.0 } else { limit }
+        }
+    }
 }
 
 /// What a group had done at a look.
@@ -68,17 +79,18 @@ struct Counted {
 }
 
 impl Counted {
-    /// v1 counts what a group asks for, as all pages of an fsync at once; its limit lets through so much per second and holds the
-    /// rest. On v2, which counts what has passed, nothing is left to be held.
-    fn after(before: Option<&Self>, when: Instant, count: u64, per_second: u64, is_idle: bool) -> Self {
+    /// v1 counts what a group asks for, as all pages of an fsync at once; `room` per second gets through, and the rest is held. On v2,
+    /// which counts what has passed, nothing is left to be held.
+    fn after(before: Option<&Self>, when: Instant, count: u64, room: f64) -> Self {
         let first = Self { when, count, held: 0.0, used_per_second: None };
         let Some(before) = before else { return first };
         let seconds = when.duration_since(before.when).as_secs_f64();
         let Some(grown) = count.checked_sub(before.count).filter(|_| seconds > 0.0) else { return first };
+        let asked = before.held + grown as f64;
+        let used = asked.min(room * seconds);
         // While a disk does nothing no limit holds anything.
-        let asked = if is_idle { 0.0 } else { before.held + grown as f64 };
-        let used = asked.min(per_second as f64 * seconds);
-        Self { when, count, held: asked - used, used_per_second: Some(used / seconds) }
+        let held = if room > 0.0 { asked - used } else { 0.0 };
+        Self { when, count, held, used_per_second: Some(used / seconds) }
     }
 }
 
@@ -95,16 +107,29 @@ mod tests {
     fn what_is_asked_for_at_once_is_used_as_the_limit_lets_it_through() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let first = Counted::after(None, start, 1000, 60, false);
+        let first = Counted::after(None, start, 1000, 60.0);
         assert_eq!(first.used_per_second, None);
-        let burst = Counted::after(Some(&first), at(1), 1100, 60, false);
+        let burst = Counted::after(Some(&first), at(1), 1100, 60.0);
         assert_eq!((burst.used_per_second, burst.held), (Some(60.0), 40.0));
-        let rest = Counted::after(Some(&burst), at(2), 1110, 60, false);
+        let rest = Counted::after(Some(&burst), at(2), 1110, 60.0);
         assert_eq!((rest.used_per_second, rest.held), (Some(50.0), 0.0));
-        let idle = Counted::after(Some(&burst), at(2), 1100, 60, true);
+        let idle = Counted::after(Some(&burst), at(2), 1100, 0.0);
         assert_eq!((idle.used_per_second, idle.held), (Some(0.0), 0.0));
         // A group that was made anew counts from 0.
-        assert_eq!(Counted::after(Some(&burst), at(2), 3, 60, false).used_per_second, None);
+        assert_eq!(Counted::after(Some(&burst), at(2), 3, 60.0).used_per_second, None);
+    }
+
+    #[test]
+    fn of_bytes_no_more_gets_through_than_the_disk_does_while_the_limit_on_operations_holds_them() {
+        let rates = DeviceRates {
+            write_operations_per_second: 3000.0,
+            write_bytes_per_second: 24_000_000.0,
+            ..DeviceRates::default()
+        };
+        assert_eq!(room(Kind::WriteBps, 125_000_000, Some(rates)), 24_000_000.0);
+        assert_eq!(room(Kind::WriteIops, 4000, Some(rates)), 4000.0);
+        assert_eq!(room(Kind::WriteIops, 4000, Some(DeviceRates::default())), 0.0);
+        assert_eq!(room(Kind::WriteBps, 125_000_000, None), 125_000_000.0);
     }
 
     #[test]
@@ -128,11 +153,11 @@ mod tests {
             let volumes = host.instances.iter().flat_map(|instance| &instance.volumes);
             volumes.map(|volume| of(&volume.caps).as_ref().unwrap().used_per_second).collect::<Vec<_>>()
         };
-        assert_eq!(used(&host, |caps| &caps.write_operations), [None, None]);
+        assert_eq!(used(&host, |caps| &caps.write_operations), [None::<f64>; 2]);
         root.put(served, "8:0 Write 7\n");
         group_use.read(&root, &mut host);
         let writes = used(&host, |caps| &caps.write_operations);
         assert!(writes[0].is_some_and(|used| used > 0.0) && writes[0] == writes[1], "{writes:?}");
-        assert_eq!(used(&host, |caps| &caps.read_operations), [None, None]);
+        assert_eq!(used(&host, |caps| &caps.read_operations), [None::<f64>; 2]);
     }
 }

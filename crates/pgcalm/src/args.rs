@@ -58,6 +58,8 @@ In postgresql.conf:
 ///
 /// Without a command it says in three sentences whether a server of this host stalls now, what stalled in the last day, and what
 /// to do first. Root sees most.
+///
+/// Where a text names docs/..., that is in /usr/share/doc/pgcalm with the Debian package, and in the source tree.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
 pub(crate) struct Cli {

@@ -7,7 +7,7 @@ use super::{Change, Finding, Report, Severity, Target};
 use crate::rules::TO_BE_WEIGHED;
 
 /// Said where a text names a document.
-const WHERE_DOCS_ARE: &str = "docs/ is in /usr/share/doc/pgcalm with the Debian package, and in the source tree.";
+const WHERE_DOCS_ARE: &str = "docs/... is in /usr/share/doc/pgcalm with the Debian package, and in the source tree.";
 
 /// The whole report; every line ends in a newline.
 pub fn render(report: &Report) -> String {

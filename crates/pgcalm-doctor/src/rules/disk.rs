@@ -127,7 +127,8 @@ pub(super) fn at_cap(facts: &Facts) -> Answer {
             rates.write_bytes_per_second,
             rates.read_bytes_per_second,
             (&disk.write_bandwidth, &disk.all_bandwidth),
-            rates.group_write_bytes_per_second,
+            // What a limit on operations holds has not been written.
+            rates.group_write_bytes_per_second.map(|group| group.min(rates.write_bytes_per_second)),
         );
         if operations.part.is_some() || bytes.part.is_some() {
             judged.push(&disk.disk);

@@ -49,7 +49,7 @@ fn where_documents_are_is_told_once_if_any_is_named() {
     assert!(!text::render(&report).contains("/usr/share/doc"));
     report.findings = vec![finding("As docs/a.md has it."), finding("As docs/b.md has it.")];
     let text = text::render(&report);
-    assert_eq!(text.matches("docs/ is in /usr/share/doc/pgcalm").count(), 1, "{text}");
+    assert_eq!(text.matches("docs/... is in /usr/share/doc/pgcalm").count(), 1, "{text}");
 }
 
 #[test]
