@@ -91,11 +91,14 @@ pub(crate) fn of_data_directory(
 pub(crate) fn add_module_caps(volumes: &mut [Volume], module: &Module) {
     let Some(volume) = volumes.iter_mut().find(|volume| volume.roles.contains(&Role::Data)) else { return };
     let source = module.caps_source.as_deref().unwrap_or("unknown source");
+    // Of a group that can't be seen from here, as from another container, it is not known what it does.
+    let device = if source.starts_with("cgroup ") { "unknown" } else { "" };
     let tighten = |cap: &mut Option<Cap>, value: Option<u64>| {
         if let Some(per_second) = value
             && cap.as_ref().is_none_or(|cap| per_second < cap.per_second)
         {
-            *cap = Some(Cap { per_second, source: format!("pg_calm: {source}"), ..Cap::default() });
+            let (source, device) = (format!("pg_calm: {source}"), device.to_string());
+            *cap = Some(Cap { per_second, source, device, used_per_second: None });
         }
     };
     tighten(&mut volume.caps.write_operations, module.write_operations_cap);
@@ -236,5 +239,11 @@ mod tests {
         assert_eq!(volumes[0].caps.write_operations, cap(100));
         let bytes = volumes[0].caps.write_bytes.as_ref().unwrap();
         assert_eq!((bytes.per_second, bytes.source.as_str()), (7, "pg_calm: settings"));
+        assert_eq!(bytes.used(5.0), Some(5.0));
+        // What others do on the disk is no part of a group's.
+        let module =
+            Module { write_bytes_cap: Some(6), caps_source: Some("cgroup v1 /a".to_string()), ..Module::default() };
+        add_module_caps(&mut volumes, &module);
+        assert_eq!(volumes[0].caps.write_bytes.as_ref().unwrap().used(5.0), None);
     }
 }

@@ -77,7 +77,7 @@ pub struct Cap {
     pub per_second: u64,
     /// Where it stands: the file of a cgroup limit, or `pg_calm: …` with what the module says.
     pub source: String,
-    /// `MAJ:MIN` of the device that a control group's limit is set on; empty for a cap of the disk itself.
+    /// `MAJ:MIN` of the device that a control group's limit is set on, or `unknown`; empty for a cap of the disk itself.
     #[serde(default)]
     pub device: String,
     /// What the control group did per second, by its own counters, since the sample before; `None` if that is not known.
