@@ -300,15 +300,10 @@ fn help_documents_the_exit_codes() {
 }
 
 #[test]
-<<<<<<< HEAD
-fn help_says_what_it_does_without_a_command() {
+fn help_says_what_it_does_without_a_command_and_where_documents_are() {
     let text = String::from_utf8(pgcalm(&["--help"]).stdout).unwrap();
     assert!(text.contains("Without a command it says"), "{text}");
-=======
-fn help_tells_where_documents_are() {
-    let text = String::from_utf8(pgcalm(&["--help"]).stdout).unwrap();
     assert!(text.contains("/usr/share/doc/pgcalm"), "{text}");
->>>>>>> 77762f1d (help: where docs/... is; of a group's bytes no more than the disk writes)
 }
 
 #[test]

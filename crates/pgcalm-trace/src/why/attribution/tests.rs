@@ -223,11 +223,8 @@ fn waits_have_the_names_of_the_server_s_version() {
         wal_sync(Role::WalWriter, true, 1),
     ];
     let result = attribute(&spent, &WalLoad::default());
-    let shares: Vec<(Cause, Option<&str>, Option<&str>)> = result
-        .shares
-        .iter()
-        .map(|share| (share.cause, share.object.as_deref(), share.through.as_deref()))
-        .collect();
+    let shares: Vec<(Cause, Option<&str>, Option<&str>)> =
+        result.shares.iter().map(|share| (share.cause, share.object.as_deref(), share.through.as_deref())).collect();
     assert_eq!(
         shares,
         [
