@@ -59,7 +59,7 @@ In postgresql.conf:
 /// Without a command it says in three sentences whether a server of this host stalls now, what stalled in the last day, and what
 /// to do first. Root sees most.
 ///
-/// Where a text names docs/..., that is in /usr/share/doc/pgcalm with the Debian package, and in the source tree.
+/// Where a text names docs/..., that is in the source tree, and with the Debian package in /usr/share/doc/pgcalm.
 #[derive(Debug, Parser)]
 #[command(name = "pgcalm", version, before_help = "Example: pgcalm doctor")]
 pub(crate) struct Cli {

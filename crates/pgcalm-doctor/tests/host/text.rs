@@ -47,7 +47,7 @@ fn where_documents_are_is_told_once_if_any_is_named() {
     let mut report = report("check");
     report.findings = vec![finding("Then that.")];
     assert!(!text::render(&report).contains("/usr/share/doc"));
-    report.findings = vec![finding("As docs/a.md has it."), finding("As docs/b.md has it.")];
+    report.findings = vec![finding("As docs/glossary.md has it."), finding("As docs/start/fit.md has it.")];
     let text = text::render(&report);
     assert_eq!(text.matches("docs/... is in /usr/share/doc/pgcalm").count(), 1, "{text}");
 }
