@@ -10,13 +10,11 @@ use pgcalm_host::network::InterfaceStat;
 use self::key::{Key, keyed};
 use crate::attribution::Observation;
 use crate::interface::InterfaceReading;
-use crate::lsn::Lsn;
 use crate::model::{
     Checkpoint, Interface, KeptWal, LagSource, Position, Sample, Slot, Standby, StandbyState, Wal, WalNeed, WalStatus,
 };
-use crate::prediction::Pace;
 use crate::reading::{Reading, Sender, SlotReading};
-use crate::{attribution, segment};
+use crate::{attribution, lsn::Lsn, prediction::Pace, segment};
 
 /// Longest time over which rates for predictions are taken, s.
 pub const WINDOW_S: f64 = 30.0;
