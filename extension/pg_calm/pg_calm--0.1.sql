@@ -53,10 +53,10 @@ COMMENT ON COLUMN pg_calm_status.write_bandwidth IS 'Cap in force: bytes written
 COMMENT ON COLUMN pg_calm_status.io_size IS 'Bytes of a contiguous write that count as one operation';
 COMMENT ON COLUMN pg_calm_status.caps_source IS 'Where the caps were found';
 COMMENT ON COLUMN pg_calm_status.bridged_gap IS 'Longest gap between dirty pages that is bridged at present, in blocks; 0 means none';
-COMMENT ON COLUMN pg_calm_status.device_given IS 'Part of the caps that the device is found to give at present, 0.125 to 1; null if neither pg_calm.iops nor pg_calm.bandwidth is set';
-COMMENT ON COLUMN pg_calm_status.worker_iops IS 'Operations per second that the worker keeps to at present: what others leave of the cap, or its least share; null if not capped';
+COMMENT ON COLUMN pg_calm_status.device_given IS 'Part of the caps that the device is found to give at present, 0.125 to 1; null where the worker paces nothing, or does not run';
+COMMENT ON COLUMN pg_calm_status.worker_iops IS 'Operations per second that the worker keeps to at present, in mode on: what others leave of the cap, or its least share; null if not capped, or it does not run';
 COMMENT ON COLUMN pg_calm_status.worker_bandwidth IS 'Bytes per second that it keeps to, likewise';
-COMMENT ON COLUMN pg_calm_status.held_from_pages IS 'Unflushed pages beyond which all are flushed, and a checkpoint''s writes are held: 0 while the kernel flushes our files; null if neither pg_calm.iops nor pg_calm.bandwidth is set';
+COMMENT ON COLUMN pg_calm_status.held_from_pages IS 'Unflushed pages beyond which all are flushed, and a checkpoint''s writes are held, in mode on: 0 while the kernel flushes our files; null where the worker paces nothing, or does not run';
 COMMENT ON COLUMN pg_calm_status.held_most_pages IS 'Unflushed pages from which these are held longest; null likewise';
 COMMENT ON COLUMN pg_calm_status.unflushed_pages IS 'Pages that are written and not flushed, of files over 1 MB';
 COMMENT ON COLUMN pg_calm_status.in_flight_pages IS 'Pages that the worker is writing back now';

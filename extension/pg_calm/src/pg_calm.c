@@ -110,7 +110,7 @@ define_settings(void)
 	DefineCustomIntVariable(
 		"pg_calm.drain_timeout",
 		"Longest time that a checkpoint waits for pages to be flushed before its fsync calls.",
-		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Immediate, shutdown and end-of-recovery checkpoints never do, but fast ones for which base backups alone wait. Where WAL will ask for the next checkpoint it is half of the time until then at most, or what the fsync calls would take. Where the pool is full its own writes are held, too, at the pace of the volume from then on, and after four times as long no more.",
+		"-1 takes what checkpoint_completion_target leaves of checkpoint_timeout, or 30s if that is more; 0 does not wait. Fast (immediate), shutdown and end-of-recovery checkpoints never do, except fast ones that base backups alone are seen to wait for. Where WAL will ask for the next checkpoint it is half of the time until then at most, or what the fsync calls would take. Where the pool is full its own writes are held, too, at the pace of the volume from then on, and after four times as long no more.",
 		&calm_drain_timeout, -1, -1, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"pg_calm.drop_wal_cache",

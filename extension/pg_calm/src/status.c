@@ -139,7 +139,9 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	put_met(&row, recovery_estimate_seconds(&stop, targets_replay_rate()), calm_recovery_target);
 	put_count(&row, &counters->target_operations);
 	put_count(&row, &counters->target_checkpoints);
-	Assert(row.columns == tupdesc->natts);
+	if (row.columns != tupdesc->natts)
+		ereport(ERROR, (errmsg("the extension pg_calm is of another version than its library"),
+		                errhint("DROP EXTENSION pg_calm; CREATE EXTENSION pg_calm;")));
 
 	PG_RETURN_DATUM(
 		HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), row.values, row.nulls)));

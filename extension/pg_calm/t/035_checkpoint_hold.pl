@@ -133,6 +133,20 @@ foreach my $backup (
 	ok($asked->finish, 'and the backup goes on');
 }
 
+# a script that wants both
+{
+	my ($out, $err) = ('', '');
+
+	($held, $asked) = is_held(
+		sub {
+			return IPC::Run::start(
+				[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', q{CHECKPOINT; SELECT pg_backup_start('test', true)} ],
+				'>', \$out, '2>', \$err);
+		});
+	ok(!$held, 'not a CHECKPOINT beside one');
+	$asked->finish;
+}
+
 ($held, $asked) = is_held();
 ok($held, 'a checkpoint waits');
 $ended = checkpoints_completed($node);

@@ -5,8 +5,8 @@
  *
  * - Every fsync of the server happens, in its order, with its result.  A drain
  *   goes before; a drain that fails or takes too long leaves the rest to fsync.
- * - The checkpointer waits only where somebody flushes for it, not once an immediate
- *   checkpoint is asked for, and not beyond pg_calm.drain_timeout, or four times that.
+ * - The checkpointer waits only where somebody flushes for it, not in a fast checkpoint nor once one
+ *   is asked for, but for base backups, and not beyond pg_calm.drain_timeout, or four times that.
  * - Reports only count: what they need of a call is measured in the call's hook, and
  *   the server's own statistics and log lines keep the server's meaning.
  *
@@ -78,7 +78,7 @@ extern void checkpoint_stats_fsync_ended(int fd, uint32 wait_event, bool ok, uin
 extern void checkpoint_stats_closing(void);
 
 /* For whoever waits in the checkpointer */
-extern bool checkpoint_stats_is_immediate(void);
+extern bool checkpoint_stats_must_be_fast(void);
 extern void checkpoint_stats_drained(uint64 microseconds);
 
 /* checkpoint_hold.c */

@@ -15,8 +15,7 @@
  *
  * A checkpoint that is held ends later, and where its disk runs full of WAL the server ends.  So
  * once it has been held for as long as it may be drained (drain.c), or WAL asks for the next one, it
- * is held to the device's own rate, as by stock's hints.  None is held that is to be fast
- * (checkpoint_stats_is_immediate).
+ * is held to the device's own rate, as by stock's hints.  None is held that must be fast.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +46,7 @@ static bool
 may_hold(void)
 {
 	return (checkpointer_requests() & CALM_CHECKPOINT_FAST) == 0 && worker_is_flushing() &&
-	       !ProcSignalBarrierPending;
+	       !ProcSignalBarrierPending && !checkpoint_stats_must_be_fast();
 }
 
 /* How long so many bytes are to take; 0 if they are not held */
@@ -92,7 +91,7 @@ checkpoint_hold_writes(off_t bytes)
 		return false;
 	late = is_late(held_ms);
 	more_ms = hold_ms(bytes, late);
-	if (more_ms == 0 || checkpoint_stats_is_immediate() || !may_hold())
+	if (more_ms == 0 || !may_hold())
 	{
 		owed_ms = 0;
 		return true;

@@ -182,10 +182,9 @@ checkpoint_stats_closing(void)
 }
 
 /*
- * Whether base backups alone wait for the checkpoint, by what their sessions run: a CHECKPOINT, and
- * any command that needs one, wait in theirs.  A look, without locks: it may be an instant late.
- * The function that tells what a session runs allocates nothing and raises no error
- * (backend_status.c); without track_activities it does not tell.
+ * Whether base backups alone wait for the checkpoint, by what their sessions run: a walsender's
+ * command, or a single SELECT.  A look without locks; what a session runs is set before it waits.
+ * The function that tells it allocates nothing and raises no error.
  */
 static bool
 only_backups_wait(void)
@@ -196,24 +195,26 @@ only_backups_wait(void)
 	{
 		const volatile PGPROC *proc = &ProcGlobal->allProcs[i];
 		uint32 event = proc->wait_event_info;
+		int pid = proc->pid;
 		char query[1024];
 
-		if (event != WAIT_EVENT_CHECKPOINT_START && event != WAIT_EVENT_CHECKPOINT_DONE)
+		if (pid == 0 ||
+		    (event != WAIT_EVENT_CHECKPOINT_START && event != WAIT_EVENT_CHECKPOINT_DONE))
 			continue;
-		if (pgstat_get_crashed_backend_activity(proc->pid, query, sizeof(query)) == NULL ||
-		    (strstr(query, "BASE_BACKUP") == NULL && strstr(query, "pg_backup_start(") == NULL))
+		if (pgstat_get_crashed_backend_activity(pid, query, sizeof(query)) == NULL ||
+		    (strncmp(query, "BASE_BACKUP", strlen("BASE_BACKUP")) != 0 &&
+		     (pg_strncasecmp(query, "SELECT", strlen("SELECT")) != 0 || strchr(query, ';') ||
+		      strstr(query, "pg_backup_start(") == NULL)))
 			return false;
-		found = true;
+		/* who waits for the start of one waits for the next */
+		found |= event == WAIT_EVENT_CHECKPOINT_DONE;
 	}
 	return found;
 }
 
-/*
- * Whether the checkpoint under way is to be as fast as possible, or may be.  One for base backups
- * is in no hurry: they read all files after it, for much longer.
- */
+/* Whether it has to be as fast as possible, or may have to: base backups are in no hurry */
 bool
-checkpoint_stats_is_immediate(void)
+checkpoint_stats_must_be_fast(void)
 {
 	return current.status != REPORT_RUNNING ||
 	       (current.immediate &&

@@ -148,7 +148,7 @@ file_to_drain(int fd)
  * Wait until the worker has flushed what is marked now, or the time is over.  What it has taken
  * from the map is under way, in the order in which it was taken; fsync would have to wait for that.
  */
-static void
+static pg_noinline void
 drain(int file)
 {
 	uint64 start_ms = monotonic_ms();
@@ -158,7 +158,7 @@ drain(int file)
 	pg_atomic_write_u64(&calm_shared->drain_before_ms, start_ms);
 	pg_atomic_write_u32(&calm_shared->draining, file);
 	/* a reload may have made it less */
-	while (may_wait() &&
+	while (may_wait() && !checkpoint_stats_must_be_fast() &&
 	       spent_us / 1000 + monotonic_ms() - start_ms < Min(budget_ms, drain_timeout_ms()))
 	{
 		uint64 flushed = pg_atomic_read_u64(&calm_shared->counters.flushed_pages);
@@ -198,7 +198,7 @@ drain_before_checkpoint_fsync(int fd)
 		budget_ms = (uint64) Min((double) drain_timeout_ms(),
 		                         Max(time_until_wal_asks() * WAL_PART, time_of_fsync()));
 	}
-	if (spent_us / 1000 >= budget_ms || checkpoint_stats_is_immediate() || !may_wait() ||
+	if (spent_us / 1000 >= budget_ms || !may_wait() || checkpoint_stats_must_be_fast() ||
 	    (file = file_to_drain(fd)) == PAGE_MAP_NO_FILE)
 		return fd;
 	duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);

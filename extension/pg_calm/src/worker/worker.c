@@ -94,6 +94,7 @@ worker_exit(int code, Datum argument)
 	pg_atomic_write_u32(&calm_shared->worker_pid, 0);
 	/* what was in flight is PostgreSQL's to fsync, as ever */
 	pg_atomic_write_u64(&calm_shared->in_flight_pages, 0);
+	pg_atomic_write_u64(&calm_shared->hold_most_pages, 0);
 	/* not known until the next worker has looked */
 	SpinLockAcquire(&calm_shared->lock);
 	calm_shared->figures.flush_rate = INFINITY;
