@@ -17,6 +17,8 @@ pub(crate) fn checkpoints(log: &str) -> CheckpointLog {
         if let Some(reason) = message.strip_prefix("checkpoint starting: ") {
             result.running = Some((time, reason.trim().to_string()));
         } else if let Some(figures) = message.strip_prefix("checkpoint complete: ") {
+            // Since 19 the reason stands before.
+            let figures = figures.find("wrote ").map_or(figures, |at| &figures[at..]);
             let (start, reason) = result.running.take().unwrap_or((time, String::new()));
             result.complete.extend(parse_complete(figures, start, time, reason));
         }
@@ -113,6 +115,7 @@ mod tests {
         assert_eq!(log.complete.len(), 1);
         assert_eq!(log.complete[0].buffers, 7);
         assert_eq!(log.complete[0].sync_files, 9);
+        assert_eq!(checkpoints(&line.replace("complete: ", "complete: wal time: ")), log);
     }
 
     #[test]
