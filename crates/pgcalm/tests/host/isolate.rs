@@ -217,6 +217,13 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Whether it commits faster than that in one of some tries: a disk that others use is slow for seconds, a limit all the time.
+    fn commits_faster_than(&self, rate: f64) -> bool {
+        (0..10).any(|_| self.commits() > rate)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.pid()) {
@@ -347,10 +354,9 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
     let seconds = started.elapsed().as_secs_f64();
     let after = DeviceStat::read(&host(), &place.device).unwrap();
     let writes = (after.write_ops - before.write_ops) as f64 / seconds;
-    let free = two.commits();
     assert!(limited < f64::from(LIMIT) * 1.15, "{limited}");
     assert!(writes > f64::from(LIMIT) * 0.5, "{writes}");
-    assert!(free > limited * 3.0, "{free} against {limited}");
+    assert!(two.commits_faster_than(limited * 3.0), "{limited}");
     // A backend that has come since is in the group, and none of the other instance.
     assert_eq!(groups(&hierarchy, &two), former);
     assert_eq!(groups(&hierarchy, &one).len(), 1);
@@ -369,8 +375,7 @@ fn a_limit_holds_for_one_instance_until_it_is_cleared() {
     assert!(cleared.applied);
     assert!(!group.exists());
     assert_eq!(groups(&hierarchy, &one), former);
-    let again = one.commits();
-    assert!(again > limited * 3.0, "{again} against {limited}");
+    assert!(one.commits_faster_than(limited * 3.0), "{limited}");
     drop((one, two));
     place.end();
 }
