@@ -56,14 +56,18 @@ pub(super) fn dirty_limit(window: &Window) -> Option<Found> {
     let dirty = |second: &Second| (second.memory.dirty_bytes + second.memory.writeback_bytes) as f64;
     let above =
         window.share(|second| ceiling(second).is_some_and(|ceiling| ceiling > 0.0 && dirty(second) >= 0.9 * ceiling));
-    let stuck = window.stuck_at(Place::DirtyLimit);
+    let slowed = window.stuck_at(Place::DirtyLimit);
+    // Who writes the same file waits for its lock behind one that is slowed down (fs/ext4/file.c, ext4_buffered_write_iter).
+    let is_writing = |frame: &String| frame.contains("buffered_write");
+    let behind = window.stuck_where(|stack| stack.first().is_some_and(is_writing));
+    let stuck = if slowed > 0.0 { slowed + behind } else { 0.0 };
     (stuck >= 0.3 || above >= 0.5 && window.is_full(data) >= 0.3).then(|| {
         let (during, before) = window.means(|second| Some(dirty(second)));
         let mut rows = vec![evidence("dirty memory of the host", bytes(during), bytes(before))];
         let ceiling = median(window.during.iter().filter_map(|second| ceiling(second)).collect());
         rows.push(evidence("from where on writers are slowed down", bytes(ceiling), String::new()));
         if stuck > 0.0 {
-            rows.push(shares("stuck processes' time in balance_dirty_pages()", stuck, 0.0));
+            rows.push(shares("stuck processes' time in balance_dirty_pages(), or behind who is", stuck, 0.0));
         }
         ("Dirty memory had reached the kernel's limit: whoever wrote a page was made to wait.".to_string(), rows)
     })

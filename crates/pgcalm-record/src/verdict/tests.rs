@@ -168,6 +168,11 @@ fn each_cause_is_told_by_its_signs() {
         full(&mut second.data);
         second.memory.dirty_bytes = 1190 * MB;
     });
+    // One is slowed down, with the lock of the file that the others write.
+    let mut behind = Looks::default();
+    (0..2).for_each(|_| behind.add("client backend", vec!["balance_dirty_pages".to_string()]));
+    (0..9).for_each(|_| behind.add("client backend", vec!["ext4_buffered_write_iter".to_string()]));
+    expect(Cause::DirtyLimit, &behind.all(), &|second| busy_with(second, DataIo, "IO:DataFileWrite"));
     expect(LockPileUp, &[], &|second| {
         waits(second, Lock, "Lock:transactionid");
         let blocked = |pid, by| Blocked { pid, by, by_state: "idle in transaction".to_string(), ..Blocked::default() };

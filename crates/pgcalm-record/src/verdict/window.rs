@@ -66,8 +66,13 @@ impl Window<'_> {
 
     /// Part of the stuck processes' time that was spent there; 0 where hardly anybody was stuck.
     pub fn stuck_at(&self, wanted: Place) -> f64 {
+        self.stuck_where(|stack| place(stack) == wanted)
+    }
+
+    /// Likewise, by what tells a stack of that place.
+    pub fn stuck_where(&self, is_there: impl Fn(&[String]) -> bool) -> f64 {
         let all: f64 = self.stuck.iter().map(|stuck| stuck.seconds).sum();
-        let there = self.stuck.iter().filter(|stuck| place(&stuck.stack) == wanted);
+        let there = self.stuck.iter().filter(|stuck| is_there(&stuck.stack));
         let there: f64 = there.map(|stuck| stuck.seconds).sum();
         if all < (STUCK_SHARE * self.during.len() as f64).max(1.0) { 0.0 } else { there / all }
     }
