@@ -140,7 +140,8 @@ pg_calm_status(PG_FUNCTION_ARGS)
 	put_count(&row, &counters->target_operations);
 	put_count(&row, &counters->target_checkpoints);
 	if (row.columns != tupdesc->natts)
-		ereport(ERROR, (errmsg("the extension pg_calm is of another version than its library"),
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("the extension pg_calm is of another version than its library"),
 		                errhint("DROP EXTENSION pg_calm; CREATE EXTENSION pg_calm;")));
 
 	PG_RETURN_DATUM(
