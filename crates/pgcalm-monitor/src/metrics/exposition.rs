@@ -91,8 +91,8 @@ fn encode(metric: &Metric, host: &Host, encoder: &mut DescriptorEncoder) -> fmt:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Archive, ArchiveState, Counters, Identity, Instance, Module, Reachability, Replication};
-    use crate::model::{Volume, WalReceiver};
+    use crate::model::{Archive, ArchiveState, Cap, Caps, Counters, Device, DeviceRates, Identity, Instance, Module};
+    use crate::model::{Reachability, Replication, Volume, WalReceiver};
     use pgcalm_host::instance::Role;
 
     fn host() -> Arc<Host> {
@@ -175,6 +175,56 @@ mod tests {
         let text = openmetrics(&Arc::new(Host { instances: vec![instance], ..Host::default() }));
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("pgcalm_volume_operations_cap{")).collect();
         assert_eq!(lines, [r#"pgcalm_volume_operations_cap{server="",device="sdb",role="data"} 3000.0"#]);
+    }
+
+    #[test]
+    fn against_a_group_s_cap_counts_what_the_group_does_and_against_a_disk_s_what_all_do() {
+        let device = |name: &str| Device {
+            name: name.to_string(),
+            rates: Some(DeviceRates {
+                read_operations_per_second: 750.0,
+                write_operations_per_second: 2250.0,
+                ..DeviceRates::default()
+            }),
+            ..Device::default()
+        };
+        let instance = |name: &str, disk: &str, write_operations: Option<Cap>, operations_cap| Instance {
+            identity: Identity { name: name.to_string(), ..Identity::default() },
+            module: Some(Module { operations_cap, ..Module::default() }),
+            volumes: vec![Volume {
+                roles: vec![Role::Data, Role::Wal],
+                disk: Some(disk.to_string()),
+                caps: Caps { write_operations, ..Caps::default() },
+                ..Volume::default()
+            }],
+            ..Instance::default()
+        };
+        let tenant = |used_per_second| Cap { per_second: 60, device: "8:16".into(), used_per_second, ..Cap::default() };
+        let of_disk = Some(Cap { per_second: 3000, ..Cap::default() });
+        let host = Host {
+            devices: vec![device("sdb"), device("sdc")],
+            instances: vec![
+                instance("tenant", "sdb", Some(tenant(Some(45.0))), None),
+                instance("unseen", "sdb", Some(tenant(None)), None),
+                instance("beside", "sdb", of_disk.clone(), Some(3000)),
+                instance("one", "sdc", of_disk.clone(), Some(3000)),
+                instance("other", "sdc", of_disk, Some(3000)),
+            ],
+            ..Host::default()
+        };
+        let text = openmetrics(&Arc::new(host));
+        let used: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("pgcalm_volume_cap_used_ratio")).collect();
+        assert_eq!(
+            used,
+            [
+                r#"{server="tenant",device="sdb",kind="write-iops"} 0.75"#,
+                r#"{server="one",device="sdc",kind="write-iops"} 0.75"#,
+                r#"{server="one",device="sdc",kind="iops"} 1.0"#,
+                r#"{server="other",device="sdc",kind="write-iops"} 0.75"#,
+                r#"{server="other",device="sdc",kind="iops"} 1.0"#,
+            ]
+        );
     }
 
     /// The server keeps what it counted: of a former primary, and of one whose archiving was switched off.

@@ -1,5 +1,6 @@
 //! The host.
 
+use pgcalm_host::throttle::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Cap, Caps, Cpu, Device, Instance, Interface, Missing, Pressure, Volume};
@@ -73,6 +74,23 @@ impl Host {
             write_operations: of(|caps| &caps.write_operations),
             write_bytes: of(|caps| &caps.write_bytes),
         }
+    }
+
+    /// What is used of each cap of a volume, as a part of it, 0 to 1 and more; without those of which it is not known.
+    pub fn used_parts(&self, volume: &Volume) -> Vec<(Kind, f64)> {
+        let Some(rates) = self.device(volume).and_then(|device| device.rates) else { return Vec::new() };
+        let caps = self.caps_of_all(volume);
+        let part = |kind: Kind, cap: &Option<Cap>, on_disk: f64| {
+            let cap = cap.as_ref().filter(|cap| cap.per_second > 0)?;
+            Some((kind, cap.used(on_disk)? / cap.per_second as f64))
+        };
+        let parts = [
+            part(Kind::ReadIops, &caps.read_operations, rates.read_operations_per_second),
+            part(Kind::ReadBps, &caps.read_bytes, rates.read_bytes_per_second),
+            part(Kind::WriteIops, &caps.write_operations, rates.write_operations_per_second),
+            part(Kind::WriteBps, &caps.write_bytes, rates.write_bytes_per_second),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 

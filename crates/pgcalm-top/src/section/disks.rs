@@ -71,18 +71,8 @@ impl Meter {
 
 /// The greatest part of any cap of an instance that is in use, 0 to 1 and more; `None` if nothing is capped.
 pub fn greatest_share(host: &Host, instance: &Instance) -> Option<f64> {
-    instance
-        .volumes
-        .iter()
-        .filter_map(|volume| Some((host.caps_of_all(volume), host.device(volume)?.rates?)))
-        .flat_map(|(caps, rates)| {
-            Meter::ALL.map(|meter| {
-                let cap = meter.cap(&caps).filter(|cap| cap.per_second > 0)?;
-                Some(cap.used(meter.of(&rates))? / cap.per_second as f64)
-            })
-        })
-        .flatten()
-        .reduce(f64::max)
+    let parts = instance.volumes.iter().flat_map(|volume| host.used_parts(volume));
+    parts.map(|(_, part)| part).reduce(f64::max)
 }
 
 /// For each volume writes and bytes written, reads where they are capped, and a row of details.
