@@ -1,6 +1,11 @@
 //! What is usual for a server: medians over the last minutes, which single seconds do not move.
+//!
+//! A server may stall for most of the time, and would then be found usual. So seconds in which sessions waited long for each
+//! commit do not count where the server's best seconds made many more.
 
 use std::collections::VecDeque;
+
+use pgcalm_monitor::model::WaitCause;
 
 use crate::second::Second;
 
@@ -9,6 +14,28 @@ const SPAN: usize = 300;
 
 /// Fewer tell nothing.
 const LEAST: usize = 20;
+
+/// Fewer good ones beside those that stall tell nothing: a burst at the beginning.
+const LEAST_GOOD: usize = 5;
+
+/// Seconds that tell what a server does that was idle before.
+const MOMENT: usize = 60;
+
+/// Seconds that a commit waits: so long, users notice it.
+const LONG_WAIT: f64 = 0.1;
+
+/// Of the commits of the best seconds, which are a tenth of all: who makes fewer and waits long stalls.
+const PART_OF_BEST: f64 = 0.3;
+
+/// The same of few sessions, each of which waits less: so long a wait, and so few commits.
+const SOME_WAIT: f64 = 0.02;
+const SMALL_PART_OF_BEST: f64 = 0.1;
+
+/// Transactions that write less than this part of what the best seconds' write are others: reports.
+const ALIKE: f64 = 0.25;
+
+/// Bytes of a full-page image.
+const PAGE: f64 = 8192.0;
 
 /// Makes the median of absolute deviations that which a normal distribution has as standard deviation.
 const MAD_TO_DEVIATION: f64 = 1.4826;
@@ -27,6 +54,11 @@ struct Seen {
     logins: f64,
     answer: f64,
     asleep: f64,
+    /// Seconds that each commit waits.
+    wait: f64,
+    wal: f64,
+    /// The same without full-page images; of compressed ones too little.
+    changes: f64,
 }
 
 /// What is usual.
@@ -59,6 +91,9 @@ impl Baseline {
             logins: second.logins,
             answer: second.answer_seconds,
             asleep: second.looks.users as f64,
+            wait: wait(second, commits),
+            wal: second.wal_bytes,
+            changes: (second.wal_bytes - second.page_images * PAGE).max(0.0),
         });
         if self.seconds.len() > SPAN {
             self.seconds.pop_front();
@@ -75,20 +110,53 @@ impl Baseline {
         if self.seconds.len() < LEAST {
             return None;
         }
-        let of = |field: fn(&Seen) -> f64| median(self.seconds.iter().map(field).collect());
-        let commits = of(|seen| seen.commits);
-        let off = median(self.seconds.iter().map(|seen| (seen.commits - commits).abs()).collect());
-        Some(Usual {
-            commits,
-            commits_deviation: off * MAD_TO_DEVIATION,
-            active: of(|seen| seen.active),
-            slow: of(|seen| seen.slow),
-            logins: of(|seen| seen.logins),
-            answer: of(|seen| seen.answer),
-            // In few seconds, and yet as usual.
-            asleep: quantile(self.seconds.iter().map(|seen| seen.asleep).collect(), 0.9),
-        })
+        let usual = usual_of(self.seconds.iter().collect());
+        // Of a server that was idle until a moment ago, what is usual at this load.
+        let busy: Vec<&Seen> = self.seconds.iter().rev().take(MOMENT).filter(|seen| seen.active > 0.0).collect();
+        if usual.active >= 1.0 || busy.len() < LEAST {
+            return Some(usual);
+        }
+        Some(usual_of(busy)).filter(|now| now.active >= 2.0).or(Some(usual))
     }
+}
+
+/// Medians of those that do not stall.
+fn usual_of(seen: Vec<&Seen>) -> Usual {
+    let best = quantile(seen.iter().map(|one| one.commits).collect(), 0.9);
+    let of_best =
+        |field: fn(&Seen) -> f64| median(seen.iter().filter(|one| one.commits >= best).map(|one| field(one)).collect());
+    let (wal, changes) = (of_best(|one| one.wal), of_best(|one| one.changes));
+    // A report writes less for each commit, and COPY more altogether. A stalled server does what it did, and less of it.
+    let alike = |one: &Seen| one.wal >= ALIKE * changes * one.commits / best && one.changes <= PART_OF_BEST * wal;
+    let stalls = |one: &Seen| {
+        (one.wait >= LONG_WAIT && one.commits < PART_OF_BEST * best
+            || one.wait >= SOME_WAIT && one.commits < SMALL_PART_OF_BEST * best)
+            && alike(one)
+    };
+    let mut good: Vec<&Seen> = seen.iter().copied().filter(|one| !stalls(one)).collect();
+    if good.len() < LEAST_GOOD {
+        good = seen;
+    }
+    let of = |field: fn(&Seen) -> f64| median(good.iter().map(|one| field(one)).collect());
+    let commits = of(|one| one.commits);
+    let off = median(good.iter().map(|one| (one.commits - commits).abs()).collect());
+    Usual {
+        commits,
+        commits_deviation: off * MAD_TO_DEVIATION,
+        active: of(|one| one.active),
+        slow: of(|one| one.slow),
+        logins: of(|one| one.logins),
+        answer: of(|one| one.answer),
+        // In few seconds, and yet as usual.
+        asleep: quantile(good.iter().map(|one| one.asleep).collect(), 0.9),
+    }
+}
+
+/// Seconds that each commit waits, by Little's law: as many sessions as wait per commit. 0 where few of them wait; who waits for
+/// another's row says nothing of the server.
+fn wait(second: &Second, commits: f64) -> f64 {
+    let held = second.held().saturating_sub(second.waiting(WaitCause::Lock)) as f64;
+    if second.active >= 2 && held >= 0.5 * second.active as f64 { held / commits } else { 0.0 }
 }
 
 /// The middle one; 0 of none.

@@ -8,6 +8,7 @@ use super::*;
 use crate::incident::Cause;
 
 mod long;
+mod mostly;
 
 /// A server that does `commits` per second with `active` sessions, of which so many wait for WAL.
 #[derive(Clone, Copy)]

@@ -115,6 +115,28 @@ fn stuck(process: &str, frame: &str) -> Vec<Stuck> {
 }
 
 #[test]
+fn a_backup_is_blamed_for_a_checkpoint_that_hurries_and_not_for_one_that_is_spread() {
+    let mut second = even();
+    full(&mut second.data);
+    full(&mut second.wal);
+    second.active = 8;
+    second.waits = waiting(&[(WaitCause::WalLock, 7), (WaitCause::Wal, 1)]);
+    second.maintenance = runs("base_backup", "waiting for checkpoint to finish");
+    let during = |step: u64| -> Vec<Second> {
+        let written = |at| Checkpoint { buffers_written: Some(at * step), ..checkpoint(CheckpointPhase::Write) };
+        (0..10).map(|at| Second { checkpoint: Some(written(at)), ..second.clone() }).collect()
+    };
+    assert_eq!(causes_of(&[], &during(0)), [Cause::BackupCheckpoint]);
+    assert_eq!(causes_of(&[], &during(300)), [Cause::CheckpointWrite]);
+    // It waited before, and held nobody.
+    let waits = Second { commits: Some(100.0), waits: even().waits, ..second.clone() };
+    let usual = Usual { commits: 100.0, active: 4.0, ..Usual::default() };
+    let (before, during) = (times(&waits, 10), during(0));
+    let window = Window { during: during.iter().collect(), before: before.iter().collect(), usual, stuck: &[] };
+    assert_eq!(judge(&window).first().map(|verdict| verdict.cause), Some(Cause::CheckpointWrite));
+}
+
+#[test]
 fn each_cause_is_told_by_its_signs() {
     use WaitCause::{DataIo, DataSync, Guard, LightweightLock, Lock, OtherIo, SynchronousReplication, Wal, WalLock};
     let waits = |second: &mut Second, cause, event: &str| {
