@@ -80,6 +80,8 @@ struct Server {
     /// What was seen of its processes since the last second.
     looks: Looks,
     open: Option<Open>,
+    /// Last bad second of the last incident: milliseconds since 1970.
+    ended_ms: u64,
     /// The last incident, while what follows it is added.
     after: Option<(Open, Option<&'static str>, usize)>,
 }
@@ -373,7 +375,9 @@ impl Server {
                 && before.active > 0;
             // The recorder's session, too, ends before it is told why.
             let lost = before.answer == Answer::Away && second.answer == Answer::Closed;
-            if !(fell || lost || before.answer == Answer::Silent || before.time_ms >= hung_since) {
+            if before.time_ms <= self.ended_ms
+                || !(fell || lost || before.answer == Answer::Silent || before.time_ms >= hung_since)
+            {
                 break;
             }
             *bad = true;
@@ -395,6 +399,7 @@ impl Server {
     fn close(&mut self, by: Option<&'static str>, incidents: &mut Vec<Incident>) {
         let Some(mut open) = self.open.take() else { return };
         open.last = open.last.min(open.seconds.len().saturating_sub(1));
+        self.ended_ms = open.seconds.get(open.last).map_or(0, |(second, _)| second.time_ms);
         if open.seconds.is_empty() || !open.is_told && !is_worth_it(&open) {
             return;
         }

@@ -97,3 +97,18 @@ fn a_server_that_was_idle_is_judged_by_what_it_did_since() {
         assert_eq!(stalls(&made), [47.0], "{idle}");
     }
 }
+
+#[test]
+fn no_second_is_of_two_incidents() {
+    let mut made = Made::new();
+    // Three seconds that are hardly good end the first.
+    made.seconds(30, EVEN)
+        .seconds(40, STALL)
+        .seconds(3, Load { commits: 57.0, ..EVEN })
+        .seconds(40, STALL)
+        .seconds(90, EVEN);
+    let by_begin: BTreeMap<u64, u64> = made.incidents.iter().map(|it| (it.started_ms, it.ended_ms)).collect();
+    let spans: Vec<(u64, u64)> = by_begin.into_iter().collect();
+    assert_eq!(spans.len(), 2, "{spans:?}");
+    assert!(spans[0].1 < spans[1].0, "{spans:?}");
+}
