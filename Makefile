@@ -158,10 +158,10 @@ bench: build
 	@bench/run
 
 PART ?=
-# Stalls of public reports, each made small, into target/stalls-of-record.html; as root, 65 minutes, wants the machine for itself
-stalls-of-record: build
-	@$(PGCALM) lab run suite bench/suites/stalls-of-record.toml $(SUITE_OPTIONS) \
-	  --results bench/results/stalls-of-record --html target/stalls-of-record.html
+# Stalls of public reports, each made small, and what the recorder says of them, into target/stalls-of-record.md; as root,
+# 45 minutes, wants the machine for itself
+stalls-of-record: deps build
+	@OPTIONS="$(SUITE_OPTIONS)" bench/stalls-of-record
 
 # Seven cells in which a claim can fail, in an hour, and docs/arena-quick.md and its picture: for every day; as root, wants the machine for itself
 arena-quick: build
