@@ -1,4 +1,4 @@
-//! Servers that stall for most of the time.
+//! Servers that stall for most of the time, or again and again.
 
 use super::*;
 
